@@ -1,0 +1,1 @@
+"""The outside behind ports: Kubernetes, Prometheus, scrape, clock. They take no decision."""

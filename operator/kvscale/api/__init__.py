@@ -1,0 +1,1 @@
+"""The InferencePool: pydantic models, CRD generation, and parsing at the edge."""

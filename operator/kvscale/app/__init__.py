@@ -1,0 +1,1 @@
+"""The loop: observe, decide, validate, act; and what explains it."""

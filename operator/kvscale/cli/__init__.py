@@ -1,0 +1,1 @@
+"""The kvscale command: a shell over the same functions that the operator runs."""

@@ -1,0 +1,1 @@
+"""What an engine can hold: budget, blocks, footprint, ceiling, step time."""

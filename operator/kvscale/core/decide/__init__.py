@@ -1,0 +1,1 @@
+"""The decision: how many replicas, why, and what that rests on."""

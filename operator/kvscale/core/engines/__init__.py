@@ -1,0 +1,1 @@
+"""Inference engines: one module per engine with its defaults, memory rule and metric names."""

@@ -1,0 +1,38 @@
+"""The named steps that explain a number.
+
+Every number that a person may ask about is a step. `plan`, `explain`, status and the record all
+print the same steps, so the arithmetic has one account of itself.
+"""
+
+from dataclasses import dataclass
+
+Scalar = int | float | str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line of arithmetic.
+
+    Attributes:
+        name: camelCase and stable; people search the code for it.
+        value: the result.
+        unit: "bytes", "blocks", "tokens", "sequences", "replicas", "seconds", ... or "".
+        formula: the rule in words and symbols, naming the inputs.
+        inputs: the named values that went in.
+        source: where the rule is from (project, version, file, or a paper), or "".
+    """
+
+    name: str
+    value: Scalar
+    unit: str
+    formula: str
+    inputs: tuple[tuple[str, Scalar], ...] = ()
+    source: str = ""
+
+
+Trace = tuple[Step, ...]
+
+
+def find(trace: Trace, name: str) -> Step | None:
+    """The first step of that name, or None."""
+    return next((step for step in trace if step.name == name), None)

@@ -1,0 +1,1 @@
+"""What the traffic asks for: length distributions, residency, floors."""

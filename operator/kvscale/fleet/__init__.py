@@ -1,0 +1,1 @@
+"""Simulated engines as HTTP servers, for the demo and the tests."""

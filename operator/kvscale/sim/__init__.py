@@ -1,0 +1,1 @@
+"""Simulated engines, pure and seeded: the replay and the demo run on them."""
