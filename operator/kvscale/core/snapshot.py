@@ -187,6 +187,7 @@ class PoolSnapshot:
         spec: as declared; Unknown when the object fails validation.
         target: the workload; Unknown when it does not exist or has not been seen.
         shape, engine, device: resolved from spec, server arguments and nodes.
+        device_resource, devices_per_pod: what one pod requests ("nvidia.com/gpu", 1).
         contradictions: where an override of the spec disagrees with the server's arguments.
         hold_until: epoch seconds of the hold annotation; None: no hold.
         annotation_error: an annotation that could not be read, for the status.
@@ -200,6 +201,8 @@ class PoolSnapshot:
     shape: ModelShape | Unknown
     engine: EngineConfig | Unknown
     device: Device | Unknown
+    device_resource: str = ""
+    devices_per_pod: int = 0
     pods: tuple[PodState, ...] = ()
     other_scalers: tuple[OtherScaler, ...] = ()
     contradictions: tuple[str, ...] = ()

@@ -6,6 +6,9 @@ Every tunable has its default here, so that absent means one thing. The API keep
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kvscale.core.engines.config import EngineKind
+from kvscale.core.model.shape import ModelShape
+
 
 class Mode(StrEnum):
     """What kvscale may do to the target."""
@@ -132,17 +135,94 @@ class Scaling:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigMapRef:
+    """A ConfigMap of the pool's namespace that holds a config.json."""
+
+    name: str
+    config_key: str = "config.json"
+    quantization_key: str = ""
+
+
+ModelSource = str | ConfigMapRef | ModelShape
+"""A preset's name, a ConfigMap, or a shape by hand."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOverrides:
+    """What the pool states of the engine; it wins over the server's arguments. None: not stated."""
+
+    kind: EngineKind | None = None
+    version: str | None = None
+    tensor_parallel: int | None = None
+    pipeline_parallel: int | None = None
+    data_parallel: int | None = None
+    memory_utilization_milli: int | None = None
+    kv_cache_memory_bytes: int | None = None
+    kv_cache_dtype: str | None = None
+    max_model_len: int | None = None
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    block_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceOverrides:
+    """What the pool states of the devices; it wins over pod template and nodes.
+
+    Attributes:
+        resource_name: the extended resource; None: the one that the pod template requests.
+        product: as GPU feature discovery labels it, or a common name ("L4").
+        count: devices of one pod.
+        memory_bytes: of one device, as the CUDA runtime reports it.
+    """
+
+    resource_name: str | None = None
+    product: str | None = None
+    count: int | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSpec:
+    """The workload to scale and what is stated of it."""
+
+    ref_kind: str
+    ref_name: str
+    name: str = "default"
+    container_name: str = ""
+    engine: EngineOverrides = EngineOverrides()
+    devices: DeviceOverrides = DeviceOverrides()
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsSpec:
+    """Where the engines' metrics are; None: the operator's default.
+
+    Attributes:
+        source_name: a source of the operator's configuration, by name (never a URL: rule against
+            server-side request forgery).
+    """
+
+    source_name: str | None = None
+    port: int | None = None
+    path: str | None = None
+    served_model_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PoolSpec:
-    """A valid pool, as the decision reads it.
+    """A valid pool, as the loop reads it.
 
     Attributes:
         mode: None: the operator's default.
+        model: None: from the server's arguments.
         percentile: the planning percentile: 50, 90, 95 or 99.
-        device_resource: what the pod template's devices are called ("nvidia.com/gpu").
     """
 
+    target: TargetSpec
     mode: Mode | None = None
+    model: ModelSource | None = None
+    metrics: MetricsSpec = MetricsSpec()
     traffic: Traffic | None = None
     percentile: int = 95
     scaling: Scaling = Scaling()
-    device_resource: str = "nvidia.com/gpu"
