@@ -254,6 +254,10 @@ class Clock(Protocol):
         """Epoch seconds; never steps back within a process."""
         ...
 
+    def at(self, stamp: float) -> float:
+        """This clock's time at an epoch second that somebody else stamped (the API server)."""
+        ...
+
     async def sleep(self, seconds: float) -> None:
         """Wait."""
         ...

@@ -18,6 +18,12 @@ class Mode(StrEnum):
     PAUSED = "Paused"
 
 
+def most_cautious(*modes: Mode | None) -> Mode:
+    """The mode in effect of several (the pool's, the operator's); None asks for nothing."""
+    caution = list(Mode)
+    return max((mode or Mode.AUTO for mode in modes), key=caution.index)
+
+
 class TrafficSource(StrEnum):
     """What sizes a pool (rule 2)."""
 

@@ -42,7 +42,16 @@ class WeightGroup:
         split_by_tensor_parallel: False for parts that each rank holds whole.
         touched_share_milli: share of them that one decode step of one token reads, in
             thousandths (experts of a mixture; 1000 otherwise).
-        stage: "first", "last" or "all": which pipeline stages hold it.
+        stage: which pipeline stages hold it: "all" by their share of the layers, "each" whole,
+            "first", "last", or "ends" (first and last, one copy where they are the same stage:
+            tied embeddings).
+        split_at_most: no more shares than this, the other ranks repeat them (the K and V
+            projections have one share per KV head); None: no limit.
+        layer_span: first layer that holds them and the one after the last; None: every layer.
+        split_by_data_parallel: the ranks of data parallelism share them too (experts).
+        buffer: device memory that comes with the model without being a parameter of it (rotary
+            tables).
+        quantizable: linear layers, which an engine can quantise while it loads them.
     """
 
     name: str
@@ -51,6 +60,11 @@ class WeightGroup:
     split_by_tensor_parallel: bool = True
     touched_share_milli: int = 1000
     stage: str = "all"
+    split_at_most: int | None = None
+    layer_span: tuple[int, int] | None = None
+    split_by_data_parallel: bool = False
+    buffer: bool = False
+    quantizable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +82,9 @@ class ModelShape:
         max_position_embeddings: longest sequence that the model was made for; None if unstated.
         kv_cache_dtype: dtype of the KV cache under `auto` ("bfloat16", "float16", "fp8").
         dtype: activation dtype.
+        quantization: method of a quantised checkpoint ("fp8", "modelopt", ...); "" if none.
+        feed_forward_width: elements that the widest feed-forward layer holds per token before
+            tensor parallelism, for the activation peak; 0 if not known.
     """
 
     name: str
@@ -80,6 +97,8 @@ class ModelShape:
     max_position_embeddings: int | None = None
     kv_cache_dtype: str = "bfloat16"
     dtype: str = "bfloat16"
+    quantization: str = ""
+    feed_forward_width: int = 0
 
     @property
     def layers(self) -> int:
@@ -89,4 +108,4 @@ class ModelShape:
     @property
     def parameters(self) -> int:
         """Parameters of the whole model."""
-        return sum(group.parameters for group in self.weight_groups)
+        return sum(group.parameters for group in self.weight_groups if not group.buffer)

@@ -1,0 +1,34 @@
+"""InferencePools: identity and annotations; spec and status stay raw for the parser."""
+
+from kvscale.adapters.kubernetes.project.fields import Raw, labels, mapping, required, text, whole
+from kvscale.core.snapshot import PoolKey
+from kvscale.ports import PoolObject
+
+
+def project_pool(raw: Raw) -> PoolObject | None:
+    """A pool's record; None for one that is being deleted, which is no longer ours to move.
+
+    Raises:
+        Malformed: it has no identity.
+    """
+    metadata = mapping(raw, "metadata")
+    if "deletionTimestamp" in metadata:
+        return None
+    return PoolObject(
+        key=PoolKey(required(metadata, "namespace"), required(metadata, "name")),
+        uid=required(metadata, "uid"),
+        generation=whole(metadata, "generation") or 0,
+        resource_version=text(metadata, "resourceVersion"),
+        annotations=labels(metadata, "annotations"),
+        spec=mapping(raw, "spec"),
+        status=mapping(raw, "status"),
+    )
+
+
+def same_pool(before: PoolObject, after: PoolObject) -> bool:
+    """Whether nothing changed that a decision reads: our own status writes must not wake us."""
+    return (
+        before.uid == after.uid
+        and before.generation == after.generation
+        and before.annotations == after.annotations
+    )

@@ -1,0 +1,135 @@
+"""`kvscale capacity`: what one engine holds, from its model, its devices and its arguments."""
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kvscale.app.capacity import capacity_document, capacity_page, capacity_view
+from kvscale.cli.errors import fail
+from kvscale.cli.files import read_json
+from kvscale.cli.output import Output, OutputOption, emit, one_line, refuse
+from kvscale.core.capacity.ceiling import Refusal
+from kvscale.core.capacity.device import Device
+from kvscale.core.capacity.device_table import find_device
+from kvscale.core.engines.config import EngineConfig
+from kvscale.core.model.config_json import read_shape
+from kvscale.core.model.presets import preset
+from kvscale.core.model.shape import ModelShape
+
+GIB = 1 << 30
+MOST_GIB = 1 << 20
+QUANTIZATION_FILE = "hf_quant_config.json"
+
+
+def capacity(
+    *,
+    gpu: Annotated[str, typer.Option("--gpu", help="device, as labelled: NVIDIA-L4, L4, H100")],
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", help="the model's config.json, or the directory that holds it"),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="a known model instead: Qwen/Qwen3-8B")
+    ] = None,
+    tensor_parallel: Annotated[
+        int, typer.Option("--tensor-parallel", help="devices that split each layer")
+    ] = 1,
+    pipeline_parallel: Annotated[
+        int, typer.Option("--pipeline-parallel", help="stages that split the layers")
+    ] = 1,
+    data_parallel: Annotated[
+        int, typer.Option("--data-parallel", help="engines, each with a KV pool of its own")
+    ] = 1,
+    max_model_len: Annotated[
+        int | None,
+        typer.Option("--max-model-len", help="longest sequence in tokens; default: the model's"),
+    ] = None,
+    max_num_seqs: Annotated[
+        int | None, typer.Option("--max-num-seqs", help="largest batch in sequences")
+    ] = None,
+    max_num_batched_tokens: Annotated[
+        int | None, typer.Option("--max-num-batched-tokens", help="tokens of one step")
+    ] = None,
+    kv_cache_dtype: Annotated[
+        str, typer.Option("--kv-cache-dtype", help="auto, fp8, ... as the engine takes it")
+    ] = "auto",
+    block_size: Annotated[
+        int | None, typer.Option("--block-size", help="tokens per KV block")
+    ] = None,
+    engine_version: Annotated[
+        str | None, typer.Option("--engine-version", help="of vLLM: 0.32; default: the newest")
+    ] = None,
+    memory_utilization: Annotated[
+        float | None,
+        typer.Option("--memory-utilization", help="share of device memory, 0 to 1"),
+    ] = None,
+    kv_memory_gib: Annotated[
+        float | None,
+        typer.Option("--kv-memory-gib", help="KV memory per device, where known: no estimate"),
+    ] = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """KV capacity of one engine: blocks, tokens, and resident sequences by length."""
+    shape = _shape(config, model)
+    device = _device(gpu)
+    engine = EngineConfig(
+        version=engine_version,
+        model=shape.name if isinstance(shape, ModelShape) else "",
+        tensor_parallel=tensor_parallel,
+        pipeline_parallel=pipeline_parallel,
+        data_parallel=data_parallel,
+        memory_utilization_milli=_milli(memory_utilization),
+        kv_cache_dtype=kv_cache_dtype,
+        max_model_len=max_model_len,
+        max_num_seqs=max_num_seqs,
+        max_num_batched_tokens=max_num_batched_tokens,
+        block_size=block_size,
+    )
+    view = capacity_view(shape, engine, device, _bytes(kv_memory_gib))
+    document = capacity_document(view)
+    if isinstance(view.capacity, Refusal):
+        refuse(view.capacity, document, output)
+    title = f"{engine.model} on {view.capacity.devices} x {device.product}, per engine"
+    emit(document, capacity_page(view, title), output)
+
+
+def _shape(config: Path | None, model: str | None) -> ModelShape | Refusal:
+    if config is None and model is None:
+        fail("--config or --model is needed: name the model's config.json or a known model")
+    if config is not None and model is not None:
+        fail("--config and --model exclude each other: leave one out")
+    if config is None:
+        found = preset(model or "")
+        if isinstance(found, Refusal):
+            return Refusal(found.reason, "--model", f"--model: {found.message}")
+        return found
+    file = config / "config.json" if config.is_dir() else config
+    beside = file.parent / QUANTIZATION_FILE
+    quantization = read_json(beside, "--config") if beside.is_file() else None
+    name = config.resolve().name if config.is_dir() else config.stem
+    return read_shape(read_json(file, "--config"), name, quantization)
+
+
+def _device(gpu: str) -> Device:
+    device = find_device(gpu)
+    if isinstance(device, Refusal):
+        fail(one_line(f"--gpu: {device.message}"))
+    return device
+
+
+def _milli(share: float | None) -> int | None:
+    if share is None:
+        return None
+    if not 0 < share <= 1:
+        fail(f"--memory-utilization is {share}: give a share above 0 and at most 1, such as 0.9")
+    return max(1, round(share * 1000))
+
+
+def _bytes(gib: float | None) -> int | None:
+    if gib is None:
+        return None
+    if not (math.isfinite(gib) and 0 < gib <= MOST_GIB):
+        fail(f"--kv-memory-gib is {gib}: give the GiB of KV memory on one device, such as 12.5")
+    return round(gib * GIB)

@@ -1,0 +1,44 @@
+"""`kvscale explain NAMESPACE/NAME`: why the number is what it is, from the live status."""
+
+from typing import Annotated
+
+import typer
+
+from kvscale.adapters.kubernetes.client import Client
+from kvscale.adapters.kubernetes.configuration import load_configuration
+from kvscale.adapters.kubernetes.errors import ApiError
+from kvscale.adapters.kubernetes.resources import POOLS, object_path
+from kvscale.app.explain import explain_status
+from kvscale.cli.errors import fail
+from kvscale.cli.output import Output, echo_structure
+
+NOT_FOUND = 404
+
+
+def explain(
+    pool: Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="An InferencePool.")],
+    *,
+    output: Annotated[Output, typer.Option("-o", "--output", help="How to print.")] = Output.TABLE,
+    kubeconfig: Annotated[str, typer.Option(envvar="KUBECONFIG", help="A kubeconfig file.")] = "",
+    context: Annotated[str, typer.Option(help="A context of the kubeconfig.")] = "",
+) -> None:
+    """Explain the decision of a pool step by step, from its status in the cluster."""
+    namespace, _, name = pool.rpartition("/")
+    if not name:
+        fail(f"{pool}: give NAMESPACE/NAME, as in default/llama")
+    try:
+        client = Client(load_configuration(kubeconfig, context))
+        found = client.get(object_path(POOLS.api, POOLS.name, namespace or "default", name))
+    except ApiError as error:
+        if error.status == NOT_FOUND:
+            fail(f"inferencepools.kvscale.io {namespace or 'default'}/{name} does not exist")
+        fail(str(error))
+    except ValueError as error:
+        fail(str(error))
+    status = found.get("status") or {}
+    if not status:
+        fail(f"{pool} has no status yet: is the operator running, and does it watch {namespace}?")
+    if output is Output.TABLE:
+        typer.echo(explain_status(namespace or "default", name, status))
+    else:
+        echo_structure(status, output)

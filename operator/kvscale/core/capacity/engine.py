@@ -1,0 +1,185 @@
+"""The engine's own number: the blocks of one engine, from shape, settings and device."""
+
+from functools import lru_cache
+
+from kvscale.core.capacity.blocks import RULES, bytes_per_block, layers_on_stage
+from kvscale.core.capacity.budget import Budget, kv_budget
+from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
+from kvscale.core.capacity.device import Device
+from kvscale.core.capacity.engine_steps import Ceiling, StageRoom, block_steps, page_steps
+from kvscale.core.capacity.placement import stages
+from kvscale.core.capacity.settings import Settings, resolve
+from kvscale.core.engines.config import EngineConfig
+from kvscale.core.engines.vllm import GIB, RESERVED_BLOCKS, printed_tokens
+from kvscale.core.model.shape import LayerGroup, ModelShape
+from kvscale.core.values import Band
+
+CACHED = 4096
+"""Answers kept: one per pool and template, with room for a large fleet."""
+
+
+@lru_cache(maxsize=CACHED)
+def engine_capacity(
+    shape: ModelShape,
+    engine: EngineConfig,
+    device: Device,
+    kv_memory_bytes: int | None = None,
+) -> EngineCapacity | Refusal:
+    """What one engine (one KV pool) holds.
+
+    Args:
+        shape: the model, as its checkpoint stores it.
+        engine: how the engine was started; None there means the engine's own default.
+        device: one of the devices that it runs on (all are alike).
+        kv_memory_bytes: bytes for KV per device where a running engine has reported them; they
+            win over `engine.kv_cache_memory_bytes` and over any estimate.
+
+    Returns:
+        The capacity with its trace, or a Refusal that names the setting at fault and the mend:
+        whatever the engine itself would not start with, and what has no rule here.
+    """
+    settings = resolve(shape, engine, device)
+    if isinstance(settings, Refusal):
+        return settings
+    room = _rooms(settings, engine, device, kv_memory_bytes)
+    if isinstance(room, Refusal):
+        return room
+    # The smallest stage decides; its arithmetic is the trace.
+    tightest = min(room, key=lambda one: one.blocks(one.budget.kv_memory.expected))
+    blocks = Band(
+        min(one.blocks(one.budget.kv_memory.low) for one in room),
+        min(one.blocks(one.budget.kv_memory.expected) for one in room),
+        min(one.blocks(one.budget.kv_memory.high) for one in room),
+    )
+    if engine.num_gpu_blocks_override is not None:
+        if not 1 <= engine.num_gpu_blocks_override <= 1 << 40:
+            return Refusal(
+                "InvalidBlocks",
+                "--num-gpu-blocks-override",
+                f"--num-gpu-blocks-override is {engine.num_gpu_blocks_override}; "
+                "it must be positive",
+            )
+        blocks = Band.point(engine.num_gpu_blocks_override)
+    return _capacity(settings, engine, tightest, blocks)
+
+
+def _rooms(
+    settings: Settings, engine: EngineConfig, device: Device, kv_memory_bytes: int | None
+) -> tuple[StageRoom, ...] | Refusal:
+    shape = settings.shape
+    stated = engine.kv_cache_memory_bytes
+    given = stated if kv_memory_bytes is None else kv_memory_bytes
+    if given is not None and given <= 0:
+        return Refusal(
+            "InvalidKvCacheMemory",
+            "--kv-cache-memory-bytes",
+            f"--kv-cache-memory-bytes is {given}; it must be positive",
+        )
+    rooms = []
+    for stage in stages(shape.layers, engine.pipeline_parallel):
+        groups = layers_on_stage(shape.layer_groups, stage.layers, shape.layers)
+        size = bytes_per_block(groups, settings.block_tokens, engine.tensor_parallel, settings.kv)
+        budget = kv_budget(settings, engine, device, stage, given)
+        if budget.kv_memory.high <= 0 or (
+            kv_memory_bytes is None
+            and budget.exact
+            and budget.weight_bytes + budget.kv_memory.low > device.memory_bytes
+        ):
+            return _does_not_fit(budget, device)
+        rooms.append(StageRoom(stage, budget, groups, size))
+    return tuple(rooms)
+
+
+def _does_not_fit(budget: Budget, device: Device) -> Refusal:
+    weights = budget.weight_bytes / GIB
+    total = device.memory_bytes / GIB
+    if budget.exact:
+        return Refusal(
+            "ModelDoesNotFit",
+            "--kv-cache-memory-bytes",
+            f"weights of {weights:.2f} GiB and KV of {budget.kv_memory.low / GIB:.2f} GiB do not "
+            f"fit {device.product} with {total:.2f} GiB; lower --kv-cache-memory-bytes",
+        )
+    return Refusal(
+        "ModelDoesNotFit",
+        "--tensor-parallel-size",
+        f"weights of {weights:.2f} GiB per device leave nothing for KV on {device.product} with "
+        f"{total:.2f} GiB; raise --tensor-parallel-size or --gpu-memory-utilization, or take a "
+        "quantised checkpoint or a larger device",
+    )
+
+
+def _blocks_of(groups: tuple[LayerGroup, ...], tokens: int, block_tokens: int) -> int:
+    return max(RULES[group.kind].blocks(tokens, block_tokens) for group in groups)
+
+
+def _capacity(
+    settings: Settings, engine: EngineConfig, room: StageRoom, blocks: Band
+) -> EngineCapacity | Refusal:
+    groups, block_tokens = settings.shape.layer_groups, settings.block_tokens
+    length = settings.max_model_len
+    assumptions = settings.assumptions + room.budget.assumptions
+    if settings.auto_length:
+        length = min(length, max(0, blocks.low - RESERVED_BLOCKS) * block_tokens)
+        assumptions += (f"--max-model-len is automatic: {length} tokens fit for certain",)
+    needed = _blocks_of(groups, max(1, length), block_tokens)
+    if length == 0 or needed > blocks.high - RESERVED_BLOCKS:
+        fits = max(0, blocks.high - RESERVED_BLOCKS) * block_tokens
+        return Refusal(
+            "SequenceDoesNotFit",
+            "--max-model-len",
+            f"one sequence of {max(length, 1)} tokens needs {needed} blocks; the engine has at "
+            f"most {max(0, blocks.high - RESERVED_BLOCKS)}. Lower --max-model-len to {fits} or "
+            "less, or give the engine more memory"
+            if fits
+            else "the engine has no room for a single block; give it more memory",
+        )
+    if needed > blocks.low - RESERVED_BLOCKS:
+        certain = max(0, blocks.low - RESERVED_BLOCKS) * block_tokens
+        assumptions += (f"{length} tokens may not fit the engine: only {certain} are certain",)
+
+    def tokens(count: int) -> int:
+        return printed_tokens(settings.rules, count, block_tokens, needed, length)
+
+    memory = room.budget.kv_memory
+    return EngineCapacity(
+        block_tokens=block_tokens,
+        bytes_per_block=room.bytes_per_block,
+        weight_bytes_per_device=room.budget.weight_bytes,
+        kv_memory_bytes=Band(max(0, memory.low), max(0, memory.expected), memory.high),
+        kv_blocks=blocks,
+        reserved_blocks=RESERVED_BLOCKS,
+        kv_cache_size_tokens=Band(*(tokens(n) for n in (blocks.low, blocks.expected, blocks.high))),
+        max_concurrency_milli=Band(
+            *(1000 * n // needed for n in (blocks.low, blocks.expected, blocks.high))
+        ),
+        max_model_len=length,
+        max_num_seqs=settings.max_num_seqs,
+        max_num_batched_tokens=settings.max_num_batched_tokens,
+        devices=engine.devices,
+        assumptions=assumptions,
+        trace=(
+            *room.budget.trace,
+            *page_steps(settings, engine, room),
+            *block_steps(
+                settings,
+                engine,
+                room,
+                Ceiling(blocks, length, needed, tokens(blocks.expected)),
+            ),
+        ),
+    )
+
+
+def sequences_at(capacity: EngineCapacity, tokens: int) -> Band:
+    """Resident sequences of that length that the blocks of one engine hold.
+
+    The KV ceiling alone; the engine runs no more than `max_num_seqs` of them.
+
+    Args:
+        capacity: of the engine.
+        tokens: length of each sequence, positive.
+    """
+    each = capacity.blocks_for(max(1, tokens))
+    usable = capacity.usable_blocks
+    return Band(usable.low // each, usable.expected // each, usable.high // each)

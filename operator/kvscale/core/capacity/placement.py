@@ -1,0 +1,80 @@
+"""Where the layers and weights of a model lie: pipeline stages and tensor-parallel ranks."""
+
+from dataclasses import dataclass
+
+from kvscale.core.model.shape import ModelShape, WeightGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One pipeline stage: the layers [first, last) of the model."""
+
+    first: int
+    last: int
+    is_first: bool
+    is_last: bool
+
+    @property
+    def layers(self) -> int:
+        """Layers of the stage."""
+        return self.last - self.first
+
+
+def stages(layers: int, pipeline_parallel: int) -> tuple[Stage, ...]:
+    """The stages in order: equal shares, the remainder from the last but one backwards.
+
+    Source: vllm v0.33.0 distributed/utils.py, get_pp_indices (without
+    VLLM_PP_LAYER_PARTITION).
+
+    Args:
+        layers: of the model; at least `pipeline_parallel`.
+        pipeline_parallel: number of stages, positive.
+    """
+    sizes = [layers // pipeline_parallel] * pipeline_parallel
+    for back in range(2, layers % pipeline_parallel + 2):
+        sizes[-back] += 1
+    starts = [sum(sizes[:index]) for index in range(pipeline_parallel)]
+    return tuple(
+        Stage(start, start + size, index == 0, index == pipeline_parallel - 1)
+        for index, (start, size) in enumerate(zip(starts, sizes, strict=True))
+    )
+
+
+def _on_stage(group: WeightGroup, layers: int, stage: Stage) -> tuple[int, int]:
+    """The group's share on the stage, as a fraction (numerator, denominator)."""
+    here = {
+        "first": stage.is_first,
+        "last": stage.is_last,
+        "ends": stage.is_first or stage.is_last,
+        "each": True,
+    }
+    if group.stage in here:
+        return (1, 1) if here[group.stage] else (0, 1)
+    start, end = group.layer_span or (0, layers)
+    return max(0, min(end, stage.last) - max(start, stage.first)), end - start
+
+
+def group_bytes(
+    group: WeightGroup, layers: int, stage: Stage, tensor_parallel: int, data_parallel: int
+) -> int:
+    """Bytes of the group on one rank of the stage, rounded up.
+
+    KV projections have no more shares than KV heads: beyond that, ranks repeat them. The experts
+    of a mixture are also split over data parallelism (vllm v0.32.0 fused_moe/config.py,
+    flatten_tp_across_dp).
+    """
+    ways = tensor_parallel if group.split_by_tensor_parallel else 1
+    if group.split_at_most is not None:
+        ways = min(ways, group.split_at_most)
+    if group.split_by_data_parallel:
+        ways *= data_parallel
+    share, whole = _on_stage(group, layers, stage)
+    return -(-group.parameters * group.bits_per_parameter_milli * share // (8_000 * whole * ways))
+
+
+def weight_bytes(shape: ModelShape, stage: Stage, tensor_parallel: int, data_parallel: int) -> int:
+    """Bytes of weights and of their buffers on one rank of the stage."""
+    return sum(
+        group_bytes(group, shape.layers, stage, tensor_parallel, data_parallel)
+        for group in shape.weight_groups
+    )

@@ -1,0 +1,271 @@
+"""The settings of an engine, resolved: what was left open, filled with the engine's defaults.
+
+Everything that the engine itself would refuse at its start is refused here, in its own words for
+the setting.
+"""
+
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from kvscale.core.capacity.ceiling import Refusal
+from kvscale.core.capacity.device import Device
+from kvscale.core.engines.config import EngineConfig
+from kvscale.core.engines.vllm import Rules, batch_defaults, block_size, rules_of
+from kvscale.core.model.dtypes import BITS, KV_DTYPES, KvDtype, canonical, kv_dtype
+from kvscale.core.model.fields import Refused
+from kvscale.core.model.quantization import canonical_method
+from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape
+
+T = TypeVar("T")
+
+MOST_DEVICES = 1 << 16
+MOST_TOKENS = 1 << 31
+AUTO_LENGTH = -1
+"""`--max-model-len -1` (or "auto"): the longest sequence that fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the engine runs with.
+
+    Attributes:
+        rules: of its version.
+        shape: the model in the format that the engine loads it in.
+        kv: storage of the KV cache.
+        block_tokens, block_reason: tokens per block, and why.
+        max_model_len: longest sequence in tokens; an upper bound where `auto_length`.
+        auto_length: the engine shortens `max_model_len` to what fits.
+        assumptions: one sentence each.
+    """
+
+    rules: Rules
+    shape: ModelShape
+    kv: KvDtype
+    block_tokens: int
+    block_reason: str
+    memory_utilization_milli: int
+    max_model_len: int
+    auto_length: bool
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    assumptions: tuple[str, ...]
+
+
+def _check_parallel(shape: ModelShape, engine: EngineConfig) -> None:
+    for flag, value in (
+        ("--tensor-parallel-size", engine.tensor_parallel),
+        ("--pipeline-parallel-size", engine.pipeline_parallel),
+        ("--data-parallel-size", engine.data_parallel),
+    ):
+        if not 1 <= value <= MOST_DEVICES:
+            raise Refused(
+                "InvalidParallelism", flag, f"{flag} is {value}; it must be from 1 to 65536"
+            )
+    tensor = engine.tensor_parallel
+    if shape.attention_heads and shape.attention_heads % tensor:
+        raise Refused(
+            "InvalidParallelism",
+            "--tensor-parallel-size",
+            f"--tensor-parallel-size is {tensor}; it must divide the model's "
+            f"{shape.attention_heads} attention heads",
+        )
+    for group in shape.layer_groups:
+        if group.kind is LayerKind.FULL_ATTENTION and _uneven(group, tensor):
+            raise Refused(
+                "InvalidParallelism",
+                "--tensor-parallel-size",
+                f"--tensor-parallel-size is {tensor}; it must divide the model's "
+                f"{group.kv_heads} KV heads, or be a multiple of them",
+            )
+    if engine.pipeline_parallel > shape.layers:
+        raise Refused(
+            "InvalidParallelism",
+            "--pipeline-parallel-size",
+            f"--pipeline-parallel-size is {engine.pipeline_parallel}; the model has only "
+            f"{shape.layers} layers",
+        )
+
+
+def _uneven(group: LayerGroup, tensor: int) -> bool:
+    larger, smaller = max(group.kv_heads, tensor), min(group.kv_heads, tensor)
+    return larger % smaller != 0
+
+
+def _loaded(shape: ModelShape, engine: EngineConfig) -> ModelShape:
+    """The model as the engine loads it: `--dtype` and `--quantization` applied."""
+    groups = shape.weight_groups
+    dtype = canonical(engine.dtype)
+    if dtype == "auto":
+        dtype = shape.dtype
+    elif dtype not in BITS:
+        raise Refused(
+            "InvalidDtype", "--dtype", f"--dtype is {engine.dtype[:40]!r}; use {', '.join(BITS)}"
+        )
+    if BITS.get(dtype) != BITS.get(shape.dtype):
+        plain = BITS.get(shape.dtype)
+        groups = tuple(
+            replace(group, bits_per_parameter_milli=BITS[dtype])
+            if group.bits_per_parameter_milli == plain
+            else group
+            for group in groups
+        )
+    wanted = canonical_method(engine.quantization or "")
+    if wanted and not shape.quantization and shape.architecture:
+        if wanted != "fp8":
+            raise Refused(
+                "UnsupportedQuantization",
+                "--quantization",
+                f"--quantization is {wanted[:40]!r} but the checkpoint is not quantised; only fp8 "
+                "is known to be made while loading. Name the quantised checkpoint",
+            )
+        groups = tuple(
+            replace(g, bits_per_parameter_milli=8_000) if g.quantizable else g for g in groups
+        )
+    elif wanted and shape.quantization and wanted != shape.quantization:
+        raise Refused(
+            "UnsupportedQuantization",
+            "--quantization",
+            f"--quantization is {wanted[:40]!r} but the checkpoint is in {shape.quantization}; "
+            "leave it out",
+        )
+    follows = canonical(shape.kv_cache_dtype) == canonical(shape.dtype)
+    return replace(
+        shape,
+        weight_groups=groups,
+        kv_cache_dtype=dtype if follows else shape.kv_cache_dtype,
+        dtype=dtype,
+    )
+
+
+def _kv(shape: ModelShape, engine: EngineConfig) -> KvDtype:
+    auto = engine.kv_cache_dtype == "auto"
+    name = shape.kv_cache_dtype if auto else engine.kv_cache_dtype
+    kv = kv_dtype(name)
+    if kv is None:
+        raise Refused(
+            "UnsupportedKvCacheDtype",
+            "--kv-cache-dtype",
+            f"--kv-cache-dtype is {name[:40]!r}, whose page size is not known for this model; "
+            f"known are auto, {', '.join(KV_DTYPES)}",
+        )
+    if not kv.latent and any(group.kind is LayerKind.MLA for group in shape.layer_groups):
+        raise Refused(
+            "UnsupportedKvCacheDtype",
+            "--kv-cache-dtype",
+            f"--kv-cache-dtype is {kv.name}, which MLA has no kernel for; use auto or fp8",
+        )
+    return kv
+
+
+def _length(shape: ModelShape, engine: EngineConfig) -> int:
+    longest = shape.max_position_embeddings
+    wanted = engine.max_model_len
+    if wanted is None or wanted == AUTO_LENGTH:
+        if longest is not None:
+            return longest
+        raise Refused(
+            "MaxModelLenUnknown",
+            "--max-model-len",
+            "the model does not say how long a sequence may be; set --max-model-len",
+        )
+    if not 1 <= wanted <= MOST_TOKENS:
+        raise Refused(
+            "InvalidMaxModelLen",
+            "--max-model-len",
+            f"--max-model-len is {wanted}; it must be positive, or -1 for what fits",
+        )
+    if longest is not None and wanted > longest:
+        raise Refused(
+            "MaxModelLenTooLong",
+            "--max-model-len",
+            f"--max-model-len is {wanted}; the model was made for {longest} tokens. Lower it, or "
+            "scale the positions by rope_scaling in the config.json",
+        )
+    return wanted
+
+
+def _batch(
+    engine: EngineConfig, rules: Rules, device: Device, max_model_len: int
+) -> tuple[int, int]:
+    """Batched tokens and sequences (vllm v0.33.0 engine/arg_utils.py, _set_default_args)."""
+    default_tokens, default_seqs = batch_defaults(rules, device)
+    seqs = default_seqs if engine.max_num_seqs is None else engine.max_num_seqs
+    tokens = engine.max_num_batched_tokens
+    if tokens is None:
+        tokens = min(default_tokens, max(1, seqs) * max_model_len)
+    if engine.max_num_seqs is None:
+        seqs = min(seqs, max(1, tokens))
+    if not 1 <= seqs <= MOST_TOKENS:
+        raise Refused(
+            "InvalidBatch", "--max-num-seqs", f"--max-num-seqs is {seqs}; it must be positive"
+        )
+    if not seqs <= tokens <= MOST_TOKENS:
+        raise Refused(
+            "InvalidBatch",
+            "--max-num-batched-tokens",
+            f"--max-num-batched-tokens is {tokens}; it must be at least --max-num-seqs, {seqs}",
+        )
+    return tokens, seqs
+
+
+def _utilization(engine: EngineConfig, rules: Rules) -> int:
+    value = engine.memory_utilization_milli
+    if value is None:
+        return rules.memory_utilization_milli
+    if 1 <= value <= 1000:  # noqa: PLR2004 - thousandths
+        return value
+    raise Refused(
+        "InvalidMemoryUtilization",
+        "--gpu-memory-utilization",
+        f"--gpu-memory-utilization is {value / 1000}; it must be above 0 and at most 1",
+    )
+
+
+def resolve(shape: ModelShape, engine: EngineConfig, device: Device) -> Settings | Refusal:
+    """Every setting that the capacity depends on.
+
+    Args:
+        shape: the model, as its checkpoint stores it.
+        engine: what is stated.
+        device: one of those that the engine runs on.
+
+    Returns:
+        The settings, or the first that the engine would not start with.
+    """
+    try:
+        return _resolve(shape, engine, device)
+    except Refused as refused:
+        return refused.refusal
+
+
+def _given(value: T | Refusal) -> T:
+    if isinstance(value, Refusal):
+        raise Refused(value.reason, value.field, value.message)
+    return value
+
+
+def _resolve(shape: ModelShape, engine: EngineConfig, device: Device) -> Settings:
+    rules = _given(rules_of(engine.version))
+    _check_parallel(shape, engine)
+    loaded = _loaded(shape, engine)
+    kv = _kv(loaded, engine)
+    latent = any(group.kind is LayerKind.MLA for group in loaded.layer_groups)
+    block = _given(
+        block_size(rules, engine.block_size, kv, device.compute_capability, latent=latent)
+    )
+    utilization = _utilization(engine, rules)
+    length = _length(loaded, engine)
+    tokens, seqs = _batch(engine, rules, device, length)
+    return Settings(
+        rules=rules,
+        shape=loaded,
+        kv=kv,
+        block_tokens=block.tokens,
+        block_reason=block.why,
+        memory_utilization_milli=utilization,
+        max_model_len=length,
+        auto_length=engine.max_model_len == AUTO_LENGTH,
+        max_num_batched_tokens=tokens,
+        max_num_seqs=seqs,
+        assumptions=rules.assumptions + ((block.assumption,) if block.assumption else ()),
+    )

@@ -1,0 +1,111 @@
+"""How many blocks an engine has for sequences: its own word first, else the computed number.
+
+Rule 7: the engine's own block count, when reported, replaces the computed one; both are shown.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
+from kvscale.core.decide.state import ReportedBlocks
+from kvscale.core.snapshot import EngineSample, PodState
+from kvscale.core.trace import Step
+from kvscale.core.values import Known, Unknown
+
+NULL_BLOCKS = 1
+"""Blocks that vLLM never gives to a sequence (vLLM 0.33 v1/core/block_pool.py: null_block)."""
+
+KEPT_REVISIONS = 4
+"""Revisions whose reports are remembered: the current one, and what a rollout may go back to."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineBlocks:
+    """Blocks of one engine of the current revision.
+
+    Attributes:
+        usable: blocks that sequences can be given.
+        block_tokens: tokens per block.
+        computed: usable blocks by our arithmetic (low end); None when there is none.
+        reported: usable blocks by the engines' own count (the smallest); None: not reported.
+    """
+
+    usable: int
+    block_tokens: int
+    computed: int | None
+    reported: int | None
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The trace of the choice."""
+        inputs = (
+            ("computed", "-" if self.computed is None else self.computed),
+            ("reported", "-" if self.reported is None else self.reported),
+        )
+        return (
+            Step(
+                "usableBlocksPerEngine",
+                self.usable,
+                "blocks",
+                "the engine's own count less its null block; else the computed count (low)",
+                inputs,
+                "DESIGN rule 7",
+            ),
+        )
+
+
+def usable_of(sample: EngineSample, fallback: int) -> int:
+    """Usable blocks of one engine: what it reports, else `fallback`."""
+    if sample.kv_blocks is None:
+        return fallback
+    return max(0, sample.kv_blocks - NULL_BLOCKS)
+
+
+def read_reports(
+    pods: tuple[PodState, ...], remembered: Mapping[str, ReportedBlocks]
+) -> Mapping[str, ReportedBlocks]:
+    """The engines' own block counts by template hash: the smallest decides within a revision.
+
+    Revisions that report nothing now keep what they reported, as long as they are among the last
+    few: a ceiling does not change while metrics are away.
+    """
+    now: dict[str, ReportedBlocks] = {}
+    for pod in pods:
+        if not isinstance(pod.metrics, Known):
+            continue
+        for sample in pod.metrics.value:
+            seen = now.get(pod.template_hash)
+            if sample.kv_blocks is not None and (seen is None or sample.kv_blocks < seen.kv_blocks):
+                now[pod.template_hash] = ReportedBlocks(sample.kv_blocks, sample.block_tokens)
+    merged = {**{key: value for key, value in remembered.items() if key not in now}, **now}
+    return dict(list(merged.items())[-KEPT_REVISIONS:])
+
+
+def engine_blocks(
+    capacity: EngineCapacity | Refusal | Unknown,
+    reports: Mapping[str, ReportedBlocks],
+    template_hash: str,
+) -> EngineBlocks | Unknown:
+    """Blocks of an engine of the revision `template_hash`.
+
+    A rollout has two ceilings: a report of an older revision says nothing of the new one. Only
+    when the current revision is silent and nothing can be computed, the newest report is taken.
+    """
+    computed = capacity if isinstance(capacity, EngineCapacity) else None
+    report = reports.get(template_hash)
+    if report is None and computed is None and reports:
+        report = list(reports.values())[-1]
+    if report is not None:
+        usable = max(0, report.kv_blocks - NULL_BLOCKS)
+        return EngineBlocks(
+            usable=usable,
+            block_tokens=report.block_tokens or (computed.block_tokens if computed else 16),
+            computed=computed.usable_blocks.low if computed is not None else None,
+            reported=usable,
+        )
+    if computed is not None:
+        usable = computed.usable_blocks.low
+        return EngineBlocks(usable, computed.block_tokens, usable, None)
+    if isinstance(capacity, Refusal):
+        return Unknown(capacity.reason, f"{capacity.field}: {capacity.message}")
+    return capacity if isinstance(capacity, Unknown) else Unknown("CapacityUnknown")

@@ -1,0 +1,228 @@
+"""The measured load of a pool, in blocks and in requests.
+
+KV is a stock: what is used now, what waits to be admitted, and how much the sum of both may still
+grow (DESIGN 2.5). The growth is a quantile of the *sum* over all sequences: it concentrates, so a
+large pool pays far less for the same risk than a percentile for each sequence would.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from kvscale.core.decide import reasons
+from kvscale.core.decide.blocks import EngineBlocks, usable_of
+from kvscale.core.decide.decision import Demand
+from kvscale.core.decide.state import EngineProgress
+from kvscale.core.decide.supply import Supply
+from kvscale.core.snapshot import PodMetrics, PodState
+from kvscale.core.trace import Step, Trace
+from kvscale.core.values import Known, Unknown
+
+SAMPLE_MAX_AGE_SECONDS = 90.0
+"""Older samples are missing samples: one and a half of Prometheus' default scrape interval."""
+
+ASSUMED_VARIATION = 1.0
+"""Coefficient of variation of a request's footprint where no lengths are declared.
+
+Output lengths of production traces vary at least so much (Azure 2023 conversation: 1.2); 1 is the
+exponential distribution's.
+"""
+
+MILLI = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What is known beforehand of one request.
+
+    Attributes:
+        mean_blocks: of a resident request by the declared lengths; None: not declared.
+        variation: coefficient of variation of the footprint.
+        p99_blocks: of the request at the 99th percentile; None: not declared.
+        source: where it comes from, for the trace.
+    """
+
+    mean_blocks: float | None = None
+    variation: float = ASSUMED_VARIATION
+    p99_blocks: int | None = None
+    source: str = "not declared: coefficient of variation 1 assumed"
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Demand with what the proof of a removal needs beside it.
+
+    Attributes:
+        full_blocks: `used_blocks` if every pod without a sample were full.
+        leaving_extra_blocks: most blocks that one pod's prefix hits save: they are misses
+            elsewhere, once that pod has gone.
+    """
+
+    demand: Demand
+    full_blocks: int
+    leaving_extra_blocks: int
+    footprint_blocks: float
+    steps: Trace
+
+    @property
+    def planned_blocks(self) -> int:
+        """Used, waiting, and the planned quantile of their growth."""
+        d = self.demand
+        return d.used_blocks + d.waiting_blocks + d.growth_blocks
+
+
+def measure(
+    supply: Supply,
+    blocks: EngineBlocks,
+    *,
+    footprint: Footprint,
+    percentile: int,
+    progress: Mapping[str, EngineProgress],
+    now: float,
+    engines_per_pod: int,
+) -> Load | Unknown:
+    """The load over all pods that serve, leave or are stuck.
+
+    Unknown when nobody serves, or when no serving pod has a fresh sample. A missing sample of one
+    pod counts as nothing here (it may not block an addition) and as full in `full_blocks` (it may
+    block a removal): HPA's rule for missing pod metrics.
+    """
+    fresh = fresh_metrics(supply, now)
+    if isinstance(fresh, Unknown):
+        return fresh
+    usable = used = running = waiting = preemptions = 0
+    extra = 0.0
+    for pod, metrics in fresh:
+        pod_used = 0
+        for sample in metrics.value:
+            room = usable_of(sample, blocks.usable)
+            usable += room
+            pod_used += round(sample.kv_usage * room)
+            running += sample.running
+            waiting += sample.waiting
+            seen = progress.get(f"{pod.uid}/{sample.engine}")
+            if seen is not None and sample.preemptions_total is not None:
+                preemptions += max(0, round(sample.preemptions_total - seen.preemptions_total))
+        used += pod_used
+        extra = max(extra, pod_used * _shared_factor(pod))
+    per_request, source = _blocks_per_request(used, running, footprint)
+    waiting_blocks = math.ceil(waiting * per_request)
+    growth = _growth(running + waiting, per_request, footprint.variation, percentile)
+    measured = {pod.uid for pod, _ in fresh}
+    missing = tuple(pod.name for pod in supply.loaded if pod.uid not in measured)
+    demand = Demand(
+        used_blocks=used,
+        waiting_blocks=waiting_blocks,
+        growth_blocks=growth,
+        running=running,
+        waiting=waiting,
+        preemptions=preemptions,
+        occupancy_milli=round(MILLI * used / usable) if usable else 0,
+        sampled_at=min(metrics.at for _, metrics in fresh),
+        missing_pods=missing,
+    )
+    return Load(
+        demand=demand,
+        full_blocks=used + len(missing) * blocks.usable * engines_per_pod,
+        leaving_extra_blocks=math.ceil(extra),
+        footprint_blocks=per_request,
+        steps=_steps(demand, per_request, source, footprint, percentile),
+    )
+
+
+def fresh_metrics(supply: Supply, now: float) -> list[tuple[PodState, Known[PodMetrics]]] | Unknown:
+    """The pods that carry load and have a fresh sample; Unknown when there are none."""
+    loaded = supply.loaded
+    if not loaded:
+        return Unknown(reasons.NO_READY_PODS, "no pod of the target is ready yet")
+    fresh = [
+        (pod, pod.metrics)
+        for pod in loaded
+        if isinstance(pod.metrics, Known) and now - pod.metrics.at <= SAMPLE_MAX_AGE_SECONDS
+    ]
+    return fresh or _why_missing(loaded, now)
+
+
+def _why_missing(pods: tuple[PodState, ...], now: float) -> Unknown:
+    stale = [now - pod.metrics.at for pod in pods if isinstance(pod.metrics, Known)]
+    if stale:
+        return Unknown(
+            reasons.STALE_SAMPLES,
+            f"the newest sample of {len(pods)} serving pods is {min(stale):.0f} s old; "
+            f"samples count for {SAMPLE_MAX_AGE_SECONDS:.0f} s",
+        )
+    first = next(pod.metrics for pod in pods if isinstance(pod.metrics, Unknown))
+    return Unknown(
+        first.reason or reasons.NO_SAMPLES,
+        first.message or f"none of {len(pods)} serving pods has metrics",
+    )
+
+
+def _shared_factor(pod: PodState) -> float:
+    """Blocks that this pod's requests would need more, per used block, without its prefix hits.
+
+    A share h of prompt tokens that hits blocks already there hides h / (1 - h) times what is
+    used. Capped at 9 hits in 10: beyond that the estimate says more than the counters can.
+    """
+    if not isinstance(pod.metrics, Known):
+        return 0.0
+    hits = sum(s.prefix_hits_total or 0.0 for s in pod.metrics.value)
+    queries = sum(s.prefix_queries_total or 0.0 for s in pod.metrics.value)
+    if queries <= 0 or hits <= 0:
+        return 0.0
+    share = min(0.9, hits / queries)
+    return share / (1 - share)
+
+
+def _blocks_per_request(used: int, running: int, footprint: Footprint) -> tuple[float, str]:
+    if running > 0 and used > 0:
+        return used / running, "measured: used / running"
+    if footprint.mean_blocks is not None:
+        return footprint.mean_blocks, footprint.source
+    return 1.0, "nothing runs and no lengths are declared: one block"
+
+
+def _growth(requests: int, mean_blocks: float, variation: float, percentile: int) -> int:
+    """The planned quantile of the sum's growth: z * sqrt(N) * sd of one request's footprint."""
+    if requests == 0 or percentile <= 50:  # noqa: PLR2004 - the median of a symmetric sum is 0
+        return 0
+    z = NormalDist().inv_cdf(percentile / 100)
+    return math.ceil(z * math.sqrt(requests) * mean_blocks * variation)
+
+
+def _steps(
+    demand: Demand, per_request: float, source: str, footprint: Footprint, percentile: int
+) -> Trace:
+    return (
+        Step(
+            "usedBlocks",
+            demand.used_blocks,
+            "blocks",
+            "sum over engines of usage * usable blocks",
+            (("occupancyMilli", demand.occupancy_milli), ("running", demand.running)),
+        ),
+        Step(
+            "waitingBlocks",
+            demand.waiting_blocks,
+            "blocks",
+            "waiting * blocks per request",
+            (
+                ("waiting", demand.waiting),
+                ("blocksPerRequest", round(per_request, 2)),
+                ("blocksPerRequestFrom", source),
+            ),
+        ),
+        Step(
+            "growthBlocks",
+            demand.growth_blocks,
+            "blocks",
+            "z(percentile) * sqrt(running + waiting) * blocks per request * variation",
+            (
+                ("percentile", percentile),
+                ("variation", round(footprint.variation, 3)),
+                ("variationFrom", footprint.source),
+            ),
+            "central limit theorem over the resident requests",
+        ),
+    )

@@ -1,0 +1,32 @@
+"""Text of which a part cannot be read: the name of the part stands in it between two NUL marks.
+
+No argument and no environment variable of a process can hold a NUL, so the mark is unambiguous,
+and text with marks goes through quoting, splitting and flag parsing like any other.
+"""
+
+import re
+
+MARK = "\0"
+NO_BREAK = "\u00a0"  # a name must survive the splitting at blanks
+_NAME = re.compile(r"\0([^\0]*)\0")
+
+
+def unread(name: str) -> str:
+    """Text in the place of something that cannot be read, by its name."""
+    words = name.replace(MARK, "").split()
+    return f"{MARK}{NO_BREAK.join(words)[:60]}{MARK}"
+
+
+def unread_names(text: str) -> tuple[str, ...]:
+    """Names of what could not be read in the text; () when all of it is readable."""
+    return tuple(_NAME.findall(text))
+
+
+def shown(text: str) -> str:
+    """The text for a person: what could not be read stands as `$(NAME)`."""
+    return _NAME.sub(r"$(\1)", text)
+
+
+def clean(text: str) -> str:
+    """Text from outside, without marks."""
+    return text.replace(MARK, "")

@@ -1,0 +1,310 @@
+"""Reading a config.json: what is read, what is refused, and that nothing breaks it."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvscale.core.capacity.ceiling import Refusal
+from kvscale.core.model.architectures import ARCHITECTURES
+from kvscale.core.model.config_json import read_shape
+from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape
+
+CONFIGS = Path(__file__).parents[2] / "data" / "hf_configs"
+
+LLAMA = {
+    "architectures": ["LlamaForCausalLM"],
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "max_position_embeddings": 131072,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 32,
+    "num_key_value_heads": 8,
+    "vocab_size": 128256,
+    "torch_dtype": "bfloat16",
+}
+QWEN = LLAMA | {"architectures": ["Qwen3ForCausalLM"], "head_dim": 128}
+
+
+def config_of(name: str) -> dict[str, Any]:
+    return json.loads((CONFIGS / name / "config.json").read_text())
+
+
+def shape_of(config: dict[str, Any], **more: Any) -> ModelShape:
+    shape = read_shape(config | more, "model")
+    assert isinstance(shape, ModelShape), shape
+    return shape
+
+
+def refusal_of(config: Any, **more: Any) -> Refusal:
+    refusal = read_shape(config | more if more else config, "model")
+    assert isinstance(refusal, Refusal), refusal
+    return refusal
+
+
+REFUSED = {
+    "MiniMaxAI--MiniMax-M3": ("SparseAttentionIndexer", "sparse_attention_config"),
+    "Qwen--Qwen3.5-122B-A10B": ("LinearAttention", "text_config.layer_types"),
+    "Qwen--Qwen3.5-27B": ("LinearAttention", "text_config.layer_types"),
+    "Qwen--Qwen3.5-35B-A3B": ("LinearAttention", "text_config.layer_types"),
+    "Qwen--Qwen3.5-397B-A17B": ("LinearAttention", "text_config.layer_types"),
+    "XiaomiMiMo--MiMo-V2-Flash": ("SlidingWindow", "hybrid_layer_pattern"),
+    "deepseek-ai--DeepSeek-V4-Flash": ("CompressedAttention", "compress_ratios"),
+    "deepseek-ai--DeepSeek-V4-Pro": ("CompressedAttention", "compress_ratios"),
+    "google--gemma-4-26B-A4B": ("SlidingWindow", "text_config.layer_types"),
+    "meta-llama--Llama-4-Maverick-17B-128E-Instruct": (
+        "ChunkedLocal",
+        "text_config.attention_chunk_size",
+    ),
+    "meta-llama--Llama-4-Scout-17B-16E-Instruct": (
+        "ChunkedLocal",
+        "text_config.attention_chunk_size",
+    ),
+    "nvidia--DeepSeek-V4-Pro-NVFP4": ("CompressedAttention", "compress_ratios"),
+    "nvidia--GLM-5-NVFP4": ("SparseAttentionIndexer", "index_topk"),
+    "nvidia--GLM-5.2-NVFP4": ("SparseAttentionIndexer", "layer_types"),
+    "nvidia--GLM-5.3-NVFP4": ("SparseAttentionIndexer", "layer_types"),
+    "nvidia--Gemma-4-26B-A4B-NVFP4": ("SlidingWindow", "text_config.layer_types"),
+    "nvidia--Llama-3_3-Nemotron-Super-49B-v1": ("HeterogeneousBlocks", "block_configs"),
+    "nvidia--MiniMax-M3-NVFP4": ("SparseAttentionIndexer", "text_config.sparse_attention_config"),
+    "nvidia--NVIDIA-Nemotron-3-Nano-30B-A3B-NVFP4": ("Mamba", "hybrid_override_pattern"),
+    "nvidia--NVIDIA-Nemotron-3-Super-120B-A12B-FP8": ("Mamba", "hybrid_override_pattern"),
+    "nvidia--NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4": ("Mamba", "hybrid_override_pattern"),
+    "nvidia--NVIDIA-Nemotron-3.5-Lightning-30B-A3B-NVFP4": ("Hybrid", "layers_block_type"),
+    "nvidia--Qwen3.5-122B-A10B-NVFP4": ("LinearAttention", "text_config.layer_types"),
+    "nvidia--Qwen3.5-397B-A17B-NVFP4": ("LinearAttention", "text_config.layer_types"),
+    "openai--gpt-oss-120b": ("SlidingWindow", "layer_types"),
+    "openai--gpt-oss-20b": ("SlidingWindow", "layer_types"),
+    "sgl-project--DeepSeek-V4-Pro-FP8": ("CompressedAttention", "compress_ratios"),
+    "stepfun-ai--Step-3.7-Flash": ("SlidingWindow", "layer_types"),
+    "zai-org--GLM-5-FP8": ("SparseAttentionIndexer", "index_topk"),
+    "zai-org--GLM-5.1-FP8": ("SparseAttentionIndexer", "index_topk"),
+    "zai-org--GLM-5.2": ("SparseAttentionIndexer", "index_topk"),
+    "zai-org--GLM-5.2-FP8": ("SparseAttentionIndexer", "index_topk"),
+    "zai-org--GLM-5.3": ("SparseAttentionIndexer", "index_topk"),
+}
+UNKNOWN = {"XiaomiMiMo--MiMo-7B-Base"}
+READ = {path.parent.name for path in CONFIGS.glob("*/config.json")} - set(REFUSED) - UNKNOWN
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_a_layer_kind_without_a_rule_is_refused_by_name_and_key(name: str) -> None:
+    kind, field = REFUSED[name]
+    refusal = refusal_of(config_of(name))
+    assert (refusal.reason, refusal.field) == ("UnsupportedLayerKind", field)
+    assert kind in refusal.message
+
+
+def test_an_unknown_architecture_is_refused_by_name() -> None:
+    refusal = refusal_of(config_of("XiaomiMiMo--MiMo-7B-Base"))
+    assert (refusal.reason, refusal.field) == ("UnknownArchitecture", "architectures")
+    assert "MiMoForCausalLM" in refusal.message
+
+
+@pytest.mark.parametrize("name", sorted(READ))
+def test_every_other_config_is_read_with_all_its_layers(name: str) -> None:
+    config = config_of(name)
+    shape = read_shape(config, name)
+    assert isinstance(shape, ModelShape), shape
+    assert shape.layers == config.get("text_config", config)["num_hidden_layers"]
+    assert len(READ) == 22
+
+
+def test_grouped_query_attention_is_read() -> None:
+    shape = shape_of(LLAMA)
+    assert shape.layer_groups == (LayerGroup(LayerKind.FULL_ATTENTION, 32, 8, 128, 128),)
+    assert (shape.hidden_size, shape.vocabulary_size, shape.attention_heads) == (4096, 128256, 32)
+    assert shape.kv_cache_dtype == "bfloat16"
+
+
+def test_without_kv_heads_every_head_has_its_own() -> None:
+    config = {key: value for key, value in LLAMA.items() if key != "num_key_value_heads"}
+    assert shape_of(config).layer_groups[0].kv_heads == 32
+
+
+def test_one_kv_head_is_read() -> None:
+    assert shape_of(LLAMA, num_key_value_heads=1).layer_groups[0].kv_heads == 1
+
+
+def test_an_explicit_head_dim_wins_over_the_quotient() -> None:
+    assert shape_of(LLAMA, head_dim=256).layer_groups[0].head_dim_k == 256
+
+
+def test_latent_attention_keeps_one_latent_per_token() -> None:
+    shape = shape_of(config_of("deepseek-ai--DeepSeek-V3"))
+    assert shape.layer_groups == (LayerGroup(LayerKind.MLA, 61, 1, 576, 0),)
+
+
+def test_a_window_that_is_switched_off_is_full_attention() -> None:
+    shape = shape_of(QWEN, sliding_window=4096, use_sliding_window=False, max_window_layers=28)
+    assert shape.layer_groups[0].kind is LayerKind.FULL_ATTENTION
+
+
+def test_a_window_that_starts_after_the_last_layer_is_full_attention() -> None:
+    shape_of(QWEN, sliding_window=4096, use_sliding_window=True, max_window_layers=32)
+
+
+def test_a_window_in_use_is_refused() -> None:
+    refusal = refusal_of(QWEN, sliding_window=4096, use_sliding_window=True, max_window_layers=28)
+    assert (refusal.reason, refusal.field) == ("UnsupportedLayerKind", "sliding_window")
+
+
+def test_mistrals_window_needs_no_switch() -> None:
+    config = LLAMA | {"architectures": ["MistralForCausalLM"]}
+    assert isinstance(read_shape(config | {"sliding_window": None}), ModelShape)
+    assert refusal_of(config, sliding_window=4096).field == "sliding_window"
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"is_encoder_decoder": True}, "is_encoder_decoder"),
+        ({"add_cross_attention": True}, "add_cross_attention"),
+        ({"cross_attention_layers": [3]}, "cross_attention_layers"),
+        ({"num_kv_shared_layers": 10}, "num_kv_shared_layers"),
+        ({"index_topk": 2048}, "index_topk"),
+        ({"attention_chunk_size": 8192}, "attention_chunk_size"),
+        ({"attn_type_list": [1, 0]}, "attn_type_list"),
+        ({"layer_types": ["full_attention", "mamba"]}, "layer_types"),
+        ({"layer_types": ["full_attention", "quantum_attention"]}, "layer_types"),
+    ],
+)
+def test_each_mark_of_another_layer_kind_is_refused(more: dict[str, Any], field: str) -> None:
+    refusal = refusal_of(LLAMA, **more)
+    assert (refusal.reason, refusal.field) == ("UnsupportedLayerKind", field)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"is_encoder_decoder": False},
+        {"num_kv_shared_layers": 0},
+        {"index_topk": None},
+        {"attn_type_list": [1] * 32},
+        {"layer_types": ["full_attention"] * 32},
+        {"full_attention_interval": 1},
+    ],
+)
+def test_a_mark_that_is_switched_off_is_no_obstacle(more: dict[str, Any]) -> None:
+    shape_of(LLAMA, **more)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("hidden_size", None),
+        ("hidden_size", "4096"),
+        ("hidden_size", 0),
+        ("hidden_size", -4096),
+        ("hidden_size", math.nan),
+        ("hidden_size", 1e300),
+        ("hidden_size", 10**400),
+        ("hidden_size", True),
+        ("hidden_size", [4096]),
+        ("num_attention_heads", 0),
+        ("num_attention_heads", -32),
+        ("num_key_value_heads", 7),
+        ("num_hidden_layers", 10**9),
+        ("num_hidden_layers", {}),
+        ("vocab_size", {"a": {"b": []}}),
+        ("head_dim", "x"),
+        ("max_position_embeddings", -1),
+        ("rope_scaling", [1]),
+        ("rope_scaling", {"rope_type": "yarn", "factor": math.inf}),
+        ("tie_word_embeddings", "yes"),
+        ("torch_dtype", "int3"),
+        ("quantization_config", "fp8"),
+        ("layer_types", "full_attention"),
+        ("layer_types", [3]),
+        ("text_config", 3),
+    ],
+)
+def test_a_bad_value_is_refused_with_its_key(key: str, value: Any) -> None:
+    refusal = refusal_of(LLAMA, **{key: value})
+    assert refusal.reason == "InvalidConfig"
+    assert key in refusal.field
+    assert len(refusal.message) < 400
+
+
+@pytest.mark.parametrize("junk", [None, [], "config", 7, {}, {"architectures": [[]]}])
+def test_what_is_no_config_is_refused(junk: Any) -> None:
+    assert isinstance(read_shape(junk), Refusal)
+
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(["bfloat16", "fp8", "modelopt", "yarn", "full_attention", 1, 8, 64, 4096])
+)
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=6,
+)
+KEYS = sorted(
+    {
+        key
+        for name in (
+            "deepseek-ai--DeepSeek-V3",
+            "Qwen--Qwen3-30B-A3B",
+            "nvidia--MiniMax-M2.5-NVFP4",
+        )
+        for key in config_of(name)
+    }
+    | {"text_config", "vision_config", "kv_cache_scheme", "quant_algo", "config_groups"}
+)
+
+
+@given(
+    base=st.sampled_from([{}, LLAMA, QWEN, config_of("deepseek-ai--DeepSeek-V3")]),
+    architecture=st.sampled_from([*ARCHITECTURES, None]),
+    changes=st.dictionaries(st.sampled_from(KEYS), JSON, max_size=6),
+    quantization=JSON,
+)
+def test_no_config_raises(
+    base: dict[str, Any], architecture: str | None, changes: dict[str, Any], quantization: Any
+) -> None:
+    config = base | ({"architectures": [architecture]} if architecture else {}) | changes
+    answer = read_shape(config, "model", quantization)
+    assert isinstance(answer, ModelShape | Refusal)
+    if isinstance(answer, Refusal):
+        assert answer.reason
+        assert answer.field
+        assert answer.message
+
+
+@given(changes=st.dictionaries(st.text(max_size=20), JSON, max_size=5))
+def test_no_quantization_raises(changes: dict[str, Any]) -> None:
+    for method in ("fp8", "awq", "gptq", "compressed-tensors", "modelopt", "mxfp4"):
+        config = LLAMA | {"quantization_config": {"quant_method": method} | changes}
+        assert isinstance(read_shape(config), ModelShape | Refusal)
+
+
+def test_rope_scaling_lengthens_the_longest_sequence() -> None:
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+    assert shape_of(LLAMA, rope_scaling=yarn).max_position_embeddings == 131072
+    llama3 = {"rope_type": "llama3", "factor": 8.0}
+    assert shape_of(LLAMA, rope_scaling=llama3).max_position_embeddings == 131072
+    assert shape_of(
+        LLAMA, rope_scaling={"type": "linear", "factor": 2}
+    ).max_position_embeddings == (262144)
+
+
+def test_fp32_checkpoints_are_served_in_bf16() -> None:
+    assert shape_of(LLAMA, torch_dtype="float32").dtype == "bfloat16"
+
+
+def test_the_config_wins_over_the_file_beside_it() -> None:
+    beside = {"quantization": {"quant_algo": "NVFP4"}}
+    own = {"quantization_config": {"quant_method": "fp8"}}
+    with_own, without = read_shape(LLAMA | own, "m", beside), read_shape(LLAMA, "m", beside)
+    assert isinstance(with_own, ModelShape)
+    assert isinstance(without, ModelShape)
+    assert (with_own.quantization, without.quantization) == ("fp8", "modelopt")

@@ -1,0 +1,133 @@
+"""Bits per parameter of every checkpoint format, and what it leaves alone."""
+
+from typing import Any
+
+import pytest
+
+from kvscale.core.model.fields import Fields, Refused
+from kvscale.core.model.module_patterns import ModulePatterns
+from kvscale.core.model.quantization import NONE, read_quantization
+
+ATTENTION = "model.layers.3.self_attn.q_proj"
+EXPERT = "model.layers.3.mlp.experts.0.gate_proj"
+
+
+def bits(config: dict[str, Any], module: str = ATTENTION) -> int:
+    return read_quantization(Fields(config)).bits(module, "bfloat16")
+
+
+def compressed(**weights: Any) -> dict[str, Any]:
+    return {
+        "quant_method": "compressed-tensors",
+        "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights}},
+        "ignore": ["lm_head"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({}, 16_000),
+        ({"quant_method": "fp8"}, 8_000),
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, 8_002),
+        ({"quant_method": "fbgemm_fp8"}, 8_000),
+        ({"quant_method": "awq", "bits": 4, "group_size": 128}, 4_156),
+        ({"quant_method": "awq", "w_bit": 4, "group_size": 64}, 4_312),
+        ({"quant_method": "gptq", "bits": 4, "group_size": 128}, 4_156),
+        ({"quant_method": "gptq", "bits": 8, "group_size": -1}, 8_000),
+        (compressed(num_bits=8, type="float", strategy="channel"), 8_000),
+        (compressed(num_bits=8, type="int", strategy="channel"), 8_000),
+        (compressed(num_bits=4, type="int", group_size=128, symmetric=True), 4_125),
+        (compressed(num_bits=4, type="int", group_size=32, symmetric=False), 4_625),
+        (compressed(num_bits=4, type="float", group_size=16), 4_500),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, 4_500),
+        ({"quant_algo": "FP8"}, 8_000),
+        ({"quant_algo": "MXFP8"}, 8_250),
+    ],
+)
+def test_each_format_counts_its_scales(config: dict[str, Any], expected: int) -> None:
+    assert bits(config) == expected
+
+
+def test_mxfp4_stores_only_the_experts_small() -> None:
+    config = {"quant_method": "mxfp4"}
+    assert bits(config, EXPERT) == 4_250
+    assert bits(config) == 16_000
+
+
+def test_the_head_stays_unless_the_checkpoint_says_so() -> None:
+    assert bits({"quant_method": "fp8"}, "lm_head") == 16_000
+    assert bits({"quant_method": "gptq", "bits": 4, "lm_head": True}, "lm_head") == 4_156
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "model.layers.3.self_attn.q_proj",
+        "model.layers.3.self_attn",
+        "self_attn",
+        "model.layers.3.self_attn*",
+        "language_model.model.layers.3*",
+        "model.layers.*.self_attn",
+        "re:.*self_attn.*",
+        r"re:.*layers\.3\.self_attn\.(q|k)_proj$",
+    ],
+)
+def test_an_ignored_module_keeps_its_size(pattern: str) -> None:
+    patterns = ModulePatterns([pattern], "ignore")
+    assert ATTENTION in patterns
+    assert EXPERT not in patterns or pattern == "language_model.model.layers.3*"
+
+
+@pytest.mark.parametrize(
+    "pattern", ["3", "attn", "model.layers.30.self_attn", "model.layers.3.mlp", "layers.4*", "re:x"]
+)
+def test_a_pattern_for_something_else_matches_nothing(pattern: str) -> None:
+    assert ATTENTION not in ModulePatterns([pattern], "ignore")
+
+
+@pytest.mark.parametrize("pattern", ["re:(a+)+$", "re:(.*.*)*b", "re:[", "re:" + "a*" * 100])
+def test_an_expression_without_a_bound_is_not_run(pattern: str) -> None:
+    with pytest.raises(Refused) as refused:
+        ModulePatterns([pattern], "quantization_config.ignore")
+    assert refused.value.refusal.reason == "UnsupportedQuantization"
+    assert refused.value.refusal.field == "quantization_config.ignore"
+
+
+def test_named_targets_win_over_all_linear_layers() -> None:
+    config = compressed(num_bits=8, type="float")
+    config["config_groups"]["group_1"] = {
+        "targets": ["re:.*experts.*"],
+        "weights": {"num_bits": 4, "type": "int", "group_size": 32},
+    }
+    assert bits(config, EXPERT) == 4_500
+    assert bits(config) == 8_000
+
+
+@pytest.mark.parametrize(
+    ("config", "field"),
+    [
+        ({"quant_method": "bitsandbytes"}, "quant_method"),
+        ({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"}, "quant_algo"),
+        ({"quant_method": "gptq", "bits": 4, "dynamic": {"-:.*": {}}}, "dynamic"),
+    ],
+)
+def test_a_format_without_a_rule_is_refused_by_name(config: dict[str, Any], field: str) -> None:
+    with pytest.raises(Refused) as refused:
+        read_quantization(Fields(config))
+    assert (refused.value.refusal.reason, refused.value.refusal.field) == (
+        "UnsupportedQuantization",
+        field,
+    )
+
+
+@pytest.mark.parametrize(
+    "scheme", ["FP8", "fp8", {"dynamic": False, "num_bits": 8, "type": "float"}]
+)
+def test_the_checkpoint_may_ask_for_an_fp8_cache(scheme: Any) -> None:
+    config = {"quant_algo": "NVFP4", "kv_cache_scheme": scheme}
+    assert read_quantization(Fields(config)).kv_cache == "fp8"
+
+
+def test_without_a_quantisation_nothing_is_quantised() -> None:
+    assert read_quantization(None) is NONE
