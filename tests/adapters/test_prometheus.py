@@ -111,7 +111,9 @@ async def url(server):
 
 @pytest.fixture
 def source_of(url):
-    return lambda **settings: PrometheusSource(PrometheusSettings(url, **settings), FakeClock())
+    return lambda **settings: PrometheusSource(
+        PrometheusSettings(url, **{"timeout_seconds": 60.0} | settings), FakeClock()
+    )
 
 
 async def one(source, asked=None):

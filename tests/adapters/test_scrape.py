@@ -114,7 +114,8 @@ async def source_of(server):
 
     def make(**settings):
         template = f"http://127.0.0.1:{server.port}/{{namespace}}/{{pod}}{{path}}"
-        sources.append(ScrapeSource(ScrapeSettings(template, **settings), FakeClock()))
+        patient = {"timeout_seconds": 60.0, "deadline_seconds": 60.0}
+        sources.append(ScrapeSource(ScrapeSettings(template, **patient | settings), FakeClock()))
         return sources[-1]
 
     yield make

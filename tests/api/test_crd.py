@@ -71,21 +71,25 @@ def node_problems(node: dict[str, Any]) -> Iterator[str]:
     for extra in node.keys() - KEYWORDS[kind] - {"type", "description"}:
         yield f"keyword {extra} on {kind}"
     if kind == "object":
-        if not node.get("properties"):
-            yield "an object without properties"
-        if not set(node.get("required", ())) <= node.get("properties", {}).keys():
-            yield "requires what is no property"
-        for rule in node.get("x-kubernetes-validations", ()):
-            if not rule.get("message") or rule.get("reason") not in REASONS:
-                yield "a rule without message or reason"
-            elif not field_exists(node, rule["fieldPath"]):
-                yield f"a rule of no field: {rule['fieldPath']}"
+        yield from object_problems(node)
     if kind == "string" and not node.keys() & {"maxLength", "enum"}:
         yield "a string without bound"
     if "pattern" in node and not re.fullmatch(r"\^.*\$", node["pattern"]):
         yield "a pattern that is not anchored"
     if kind == "array":
         yield from array_problems(node)
+
+
+def object_problems(node: dict[str, Any]) -> Iterator[str]:
+    if not node.get("properties"):
+        yield "an object without properties"
+    if not set(node.get("required", ())) <= node.get("properties", {}).keys():
+        yield "requires what is no property"
+    for rule in node.get("x-kubernetes-validations", ()):
+        if not rule.get("message") or rule.get("reason") not in REASONS:
+            yield "a rule without message or reason"
+        elif not field_exists(node, rule["fieldPath"]):
+            yield f"a rule of no field: {rule['fieldPath']}"
 
 
 def array_problems(node: dict[str, Any]) -> Iterator[str]:

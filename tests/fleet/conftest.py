@@ -1,5 +1,6 @@
 """A small fleet on a clock that moves when it is told to."""
 
+import asyncio
 from dataclasses import dataclass
 
 import pytest
@@ -11,6 +12,10 @@ from kvscale.sim.pool import Pool
 from kvscale.sim.request import Request
 from kvscale.sim.router import Router
 from kvscale.sim.settings import EngineSettings
+
+# The pytest plugin asks for the thread's event loop before each asynchronous test, and Python 3.11
+# then makes one that nobody closes, unless it has been told that there is none.
+asyncio.set_event_loop(None)
 
 START = 1_700_000_000.0
 

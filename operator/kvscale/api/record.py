@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic.dataclasses import dataclass as validated
 
 from kvscale.core.decide.decision import Decision
 from kvscale.core.decide.state import PoolState, State
@@ -25,20 +24,17 @@ class _KeyedState:
     state: PoolState
 
 
-@validated(frozen=True, slots=True, config=ConfigDict(ser_json_inf_nan="constants"))
-class _StateRecord:
-    pools: tuple[_KeyedState, ...]
-    arrivals_frozen_until: float
+_CONFIG: Final = ConfigDict(ser_json_inf_nan="constants")
+"""Infinity and NaN are written by name, as Python's own json does, instead of null."""
 
-
-_SNAPSHOT: Final = TypeAdapter(Snapshot)
-_DECISIONS: Final = TypeAdapter(tuple[Decision, ...])
-_STATE: Final = TypeAdapter(_StateRecord)
+_SNAPSHOT: Final = TypeAdapter(tuple[Snapshot], config=_CONFIG)
+_DECISIONS: Final = TypeAdapter(tuple[Decision, ...], config=_CONFIG)
+_STATE: Final = TypeAdapter(tuple[tuple[_KeyedState, ...], float], config=_CONFIG)
 
 
 def dump_snapshot(snapshot: Snapshot) -> bytes:
     """A snapshot as JSON, in one line."""
-    return _SNAPSHOT.dump_json(snapshot)
+    return _SNAPSHOT.dump_json((snapshot,))
 
 
 def load_snapshot(data: bytes) -> Snapshot:
@@ -47,7 +43,7 @@ def load_snapshot(data: bytes) -> Snapshot:
     Raises:
         ValueError: the data is no snapshot; the message says where.
     """
-    return _load(_SNAPSHOT, data, "snapshot")
+    return _load(_SNAPSHOT, data, "snapshot")[0]
 
 
 def dump_decisions(decisions: tuple[Decision, ...]) -> bytes:
@@ -67,7 +63,7 @@ def load_decisions(data: bytes) -> tuple[Decision, ...]:
 def dump_state(state: State) -> bytes:
     """The loop's memory as JSON, in one line."""
     pools = tuple(_KeyedState(key, pool) for key, pool in state.pools.items())
-    return _STATE.dump_json(_StateRecord(pools, state.arrivals_frozen_until))
+    return _STATE.dump_json((pools, state.arrivals_frozen_until))
 
 
 def load_state(data: bytes) -> State:
@@ -76,8 +72,8 @@ def load_state(data: bytes) -> State:
     Raises:
         ValueError: the data is no state; the message says where.
     """
-    record = _load(_STATE, data, "state")
-    return State({item.key: item.state for item in record.pools}, record.arrivals_frozen_until)
+    pools, arrivals_frozen_until = _load(_STATE, data, "state")
+    return State({item.key: item.state for item in pools}, arrivals_frozen_until)
 
 
 def _load(adapter: TypeAdapter[T], data: bytes, what: str) -> T:

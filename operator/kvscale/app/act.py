@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kvscale.api.status import build_status
-from kvscale.api.status_change import write_due
+from kvscale.api.status_change import RUNNING_SECONDS, write_due
 from kvscale.app.notes import notes_for
 from kvscale.core.decide.decision import Decision
-from kvscale.core.decide.state import ScalingEvent, State, record_write
+from kvscale.core.decide.state import PoolState, ScalingEvent, State, record_write
 from kvscale.core.snapshot import PoolKey, PoolSnapshot, Snapshot
 from kvscale.core.values import Unknown
 from kvscale.ports import (
@@ -40,12 +40,15 @@ class Actor:
     Attributes:
         statuses: the status of each pool as it was last applied, to see whether a write is due.
         decided: the last decision of each pool, to see what changed.
+        looked: when a pool's status was last compared, and at what: a status is costly to build,
+            and between two changes it need not be.
     """
 
     cluster: Cluster
     clock: Clock
     statuses: dict[PoolKey, Mapping[str, Any]] = field(default_factory=dict)
     decided: dict[PoolKey, Decision] = field(default_factory=dict)
+    looked: dict[PoolKey, tuple[float, object]] = field(default_factory=dict)
 
     async def act(self, snapshot: Snapshot, decisions: tuple[Decision, ...], state: State) -> State:
         """Carry out the decisions; the state with what took effect."""
@@ -59,17 +62,27 @@ class Actor:
                 return await self._scale(decision, pools[decision.key], view)
 
         due = [decision for decision in decisions if decision.write is not None]
+        written: set[PoolKey] = set()
         for decision, result in zip(due, await asyncio.gather(*map(scale, due)), strict=True):
             state = self._scaled(decision, pools[decision.key], result, state)
+            if result is not None and result.outcome is WriteOutcome.APPLIED:
+                written.add(decision.key)
 
         async def report(decision: Decision) -> None:
             async with limit:
-                await self._report(decision, pools[decision.key], snapshot, state, stored)
+                pool = pools[decision.key]
+                for note in notes_for(
+                    self.decided.get(pool.key), decision, pool.uid, written=pool.key in written
+                ):
+                    await self.cluster.emit(note)
+                self.decided[pool.key] = decision
+                await self._report(decision, pool, snapshot, state, stored)
 
         await asyncio.gather(*map(report, decisions))
         for key in set(self.statuses) - set(stored):
             self.statuses.pop(key, None)
             self.decided.pop(key, None)
+            self.looked.pop(key, None)
         return state
 
     async def _scale(
@@ -118,25 +131,43 @@ class Actor:
         state: State,
         stored: Mapping[PoolKey, Mapping[str, Any]],
     ) -> None:
-        """Apply the status when it says something new, and post events about what changed."""
-        key = decision.key
+        """Apply the status when it says something new."""
+        key, memory = decision.key, state.pools[decision.key]
         if key not in stored:
             return  # deleted meanwhile
+        now, shape = self.clock.now(), _outline(decision, pool, memory)
+        seen_at, seen = self.looked.get(key, (0.0, None))
+        if seen == shape and now - seen_at < RUNNING_SECONDS:
+            return
         previous = self.statuses.get(key, stored[key])
         status = build_status(
             decision,
             pool=pool,
-            memory=state.pools[key],
+            memory=memory,
             operator_mode=snapshot.operator_mode,
             previous=previous,
-            now=self.clock.now(),
+            now=now,
         )
+        self.looked[key] = (now, shape)
         if write_due(previous, status):
             result = await self.cluster.apply_status(key, status)
             if result.outcome is WriteOutcome.APPLIED:
                 self.statuses[key] = status
             elif result.outcome is not WriteOutcome.NOT_FOUND:
+                self.looked.pop(key)  # the next round tries again
                 log.warning("status", extra={"pool": str(key), "error": result.message})
-        for note in notes_for(self.decided.get(key), decision, pool.uid):
-            await self.cluster.emit(note)
-        self.decided[key] = decision
+
+
+def _outline(decision: Decision, pool: PoolSnapshot, memory: PoolState) -> object:
+    """What makes a status worth a write at once; `status_change` has the last word on it."""
+    return (
+        decision.id,
+        decision.counts and (decision.counts.current, decision.counts.desired),
+        [(condition.type, condition.status, condition.reason) for condition in decision.conditions],
+        pool.generation,
+        pool.hold_until,
+        pool.freeze,
+        pool.contradictions,
+        (memory.last_written, memory.last_written_at, memory.foreign, memory.had_data),
+        memory.scalings,
+    )

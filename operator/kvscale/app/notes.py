@@ -21,10 +21,12 @@ BAD_WHEN = {
 """The status of a condition that a person should hear of; ScalingLimited is everyday life."""
 
 
-def notes_for(before: Decision | None, after: Decision, pool_uid: str) -> list[EventNote]:
-    """The events that a new decision is worth: a scaling, and conditions that turned."""
+def notes_for(
+    before: Decision | None, after: Decision, pool_uid: str, *, written: bool
+) -> list[EventNote]:
+    """The events that a decision is worth: a scaling that took effect, conditions that turned."""
     notes = []
-    if after.write is not None and after.counts is not None:
+    if written and after.write is not None and after.counts is not None:
         direction = "ScaledUp" if after.write > after.counts.current else "ScaledDown"
         told = f"{after.counts.current} -> {after.write} ({after.reason}): {after.message}"
         notes.append(EventNote(after.key, pool_uid, NORMAL, direction, "Scale", told))

@@ -80,7 +80,8 @@ class Observer:
         by_name = None if isinstance(nodes, Unknown) else {node.name: node for node in nodes}
         others = pools_by_target(parts)
         pools = [
-            pool_snapshot(part, view, metrics, by_name, others=others, at=self.clock.at) for part in parts
+            pool_snapshot(part, view, metrics, by_name, others=others, at=self.clock.at)
+            for part in parts
         ]
         return Snapshot(
             at=self.clock.now(),

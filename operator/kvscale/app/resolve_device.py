@@ -85,7 +85,7 @@ def parallel_mismatch(engine: EngineConfig | Unknown, count: DeviceCount) -> tup
         else "the others stay idle"
     )
     line = (
-        f"the engine uses {needed} devices ({factors}), one pod requests "
+        f"the engine uses {needed} device{'s' if needed > 1 else ''} ({factors}), one pod requests "
         f"{count.per_engine_container} {count.resource}: {effect}"
     )
     return (line,)

@@ -87,6 +87,7 @@ def _by_overrides(server: Unknown, overrides: EngineOverrides) -> FoundEngine:
 
 def _contradictions(server: ServerArguments, stated: dict[str, Any]) -> list[str]:
     lines = []
+    unread = {one.field for one in server.unread}
     for name, override in stated.items():
         said = getattr(server.engine, name)
         if override == said or _same_version(name, override, said):
@@ -95,7 +96,7 @@ def _contradictions(server: ServerArguments, stated: dict[str, Any]) -> list[str
         where = "the image's tag" if name == "version" else "the server's arguments"
         if told:
             text = f"{where} say{'s' if name == 'version' else ''} {said}"
-        elif name in _PARALLEL:
+        elif name in _PARALLEL and name not in unread:
             text = f"{where} do not state it, which means {said}"
         else:
             continue

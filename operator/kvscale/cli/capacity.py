@@ -1,6 +1,7 @@
 """`kvscale capacity`: what one engine holds, from its model, its devices and its arguments."""
 
 import math
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,7 @@ from kvscale.core.model.shape import ModelShape
 
 GIB = 1 << 30
 MOST_GIB = 1 << 20
+VERSION = re.compile(r"v?\d{1,4}(\.\d{1,4}){1,2}([.+a-z]\S{0,40})?")
 QUANTIZATION_FILE = "hf_quant_config.json"
 
 
@@ -74,6 +76,8 @@ def capacity(
     """KV capacity of one engine: blocks, tokens, and resident sequences by length."""
     shape = _shape(config, model)
     device = _device(gpu)
+    if engine_version is not None and not VERSION.fullmatch(engine_version):
+        fail(one_line(f"--engine-version is {engine_version!r}: give a release, such as 0.32"))
     engine = EngineConfig(
         version=engine_version,
         model=shape.name if isinstance(shape, ModelShape) else "",
@@ -103,7 +107,8 @@ def _shape(config: Path | None, model: str | None) -> ModelShape | Refusal:
     if config is None:
         found = preset(model or "")
         if isinstance(found, Refusal):
-            return Refusal(found.reason, "--model", f"--model: {found.message}")
+            mend = "or give its config.json by --config"
+            return Refusal(found.reason, "--model", f"--model: {found.message}; {mend}")
         return found
     file = config / "config.json" if config.is_dir() else config
     beside = file.parent / QUANTIZATION_FILE

@@ -21,8 +21,8 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark
-            raise yaml.YAMLError(f"line {mark.line + 1}: aliases are not read, write the value out")
+            line = parent.start_mark.line + 1 if parent is not None else 1
+            raise yaml.YAMLError(f"line {line}: aliases are not read, write the value out")
         return super().compose_node(parent, index)
 
 

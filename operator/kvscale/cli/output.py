@@ -83,7 +83,7 @@ def run(app: typer.Typer, arguments: Sequence[str] | None = None) -> int:
     try:
         code = app(arguments, standalone_mode=False, prog_name="kvscale")
     except typer.TyperException as error:
-        typer.echo(f"kvscale: {one_line(error.format_message())} See --help.", err=True)
+        typer.echo(f"kvscale: {one_line(error.format_message())} (see --help)", err=True)
         return error.exit_code
     except typer.Abort:
         return 1

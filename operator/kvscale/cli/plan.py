@@ -1,5 +1,6 @@
 """`kvscale plan`: what a pool holds and how many replicas it needs, without a cluster."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ from kvscale.ports import WorkloadRecord
 
 API_GROUP = "kvscale.io/"
 NEEDS_DEVICE = frozenset({"NoDevices", "NoNodeAccess", "DeviceUnknown"})
+NEEDS_MANIFEST = frozenset({"ModelUnknown", "EngineUnknown"})
 
 
 def plan(
@@ -48,18 +50,28 @@ def plan(
         device = find_device(gpu)
         if isinstance(device, Refusal):
             fail(one_line(f"--gpu: {device.message}"))
+    workload = _workload(objects, spec, manifest)
     result = plan_pool(
         name,
         spec,
-        workload=_workload(objects, spec, manifest),
+        workload=workload,
         config_map=_config_map(objects, spec),
         gpu=gpu,
     )
     document = plan_document(result)
     if isinstance(result, Refusal):
-        if result.reason in NEEDS_DEVICE:
-            result = Refusal(result.reason, result.field, f"{result.message}; or give --gpu")
-        refuse(result, document, output)
+        mends = [
+            f"; or give {option}"
+            for option, lacking in (
+                ("--gpu", gpu is None and result.reason in NEEDS_DEVICE),
+                (
+                    "the server's manifest by --manifest",
+                    workload is None and result.reason in NEEDS_MANIFEST,
+                ),
+            )
+            if lacking
+        ]
+        refuse(replace(result, message="".join((result.message, *mends))), document, output)
     emit(document, plan_page(result), output)
 
 
@@ -93,7 +105,8 @@ def _workload(
     wanted = spec.target
     for raw in objects:
         if raw.get("kind") == wanted.ref_kind and _name(raw) == wanted.ref_name:
-            metadata = {"namespace": "default", **raw["metadata"]}
+            # A manifest lacks what the API server would fill in.
+            metadata = {"namespace": "default", "uid": "not-created", **raw["metadata"]}
             try:
                 return project_workload(wanted.ref_kind, {**raw, "metadata": metadata})
             except Malformed as error:

@@ -194,7 +194,7 @@ def test_what_the_engine_would_not_start_with_is_refused_by_its_flag(
 ) -> None:
     found = refusal(**more)
     assert (found.reason, found.field) == (reason, field)
-    assert str(next(iter(more.values()))) in found.message or len(found.message) > 60
+    assert field in found.message
 
 
 def test_a_sequence_that_does_not_fit_names_the_length_that_does() -> None:

@@ -20,13 +20,14 @@ from kvscale.core.capacity.step_time import (
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape, WeightGroup
 
+LENGTH = 131_072
 L4 = Device("NVIDIA-L4", 24 * 10**9, 300 * 10**9, 121 * 10**12)
 GB10 = Device("NVIDIA-GB10", 128 * 10**9, 273 * 10**9, 125 * 10**12)
 
 
 def shape(*weights: WeightGroup, layers: LayerGroup | None = None) -> ModelShape:
     attention = layers or LayerGroup(LayerKind.FULL_ATTENTION, 32, 8, 128, 128)
-    return ModelShape("model", "", 4096, 128_256, 32, (attention,), weights)
+    return ModelShape("model", "", 4096, 128_256, 32, (attention,), weights, LENGTH)
 
 
 DENSE_8B = shape(WeightGroup("all", 8_000_000_000, 16_000))
@@ -98,6 +99,7 @@ def test_the_model_is_within_30_percent_of_a_logged_mixture_of_experts(
             WeightGroup("rest", 2_300_000_000, 16_000),
             WeightGroup("experts", experts, 16_000, touched_share_milli=31),
         ),
+        LENGTH,
     )
     seconds = coefficients(model, GB10).seconds(
         decode_sequences=running, resident_tokens=running * 1000
@@ -155,6 +157,37 @@ def test_pipeline_stages_share_tokens_and_kv_but_a_token_waits_for_all_weights()
     assert four.dense == one.dense
     assert four.kv_token == pytest.approx(one.kv_token / 4)
     assert four.compute_token == pytest.approx(one.compute_token / 4)
+
+
+def test_experts_split_over_data_parallelism_serve_the_tokens_of_all_its_engines() -> None:
+    experts = WeightGroup(
+        "experts", 32_000_000_000, 16_000, touched_share_milli=100, split_by_data_parallel=True
+    )
+    one = coefficients(shape(experts))
+    two = step_time(shape(experts), EngineConfig(data_parallel=2), L4)
+    assert isinstance(two, StepTime)
+    assert two.compute_token == pytest.approx(one.compute_token)
+    read = 64e9 / 2 * (1 - 0.9 ** (2 * 3)) / (300e9 * MEMORY_EFFICIENCY)
+    assert two.weight_seconds(3) == pytest.approx(read)
+
+
+def test_weights_that_the_engine_quantises_at_load_are_read_in_their_new_size() -> None:
+    linear = WeightGroup("linear", 8_000_000_000, 16_000, quantizable=True)
+    model = replace(shape(linear), architecture="LlamaForCausalLM")
+    fp8 = step_time(model, EngineConfig(quantization="fp8"), L4)
+    assert isinstance(fp8, StepTime)
+    assert fp8.dense == pytest.approx(coefficients(model).dense / 2)
+    assert fp8.compute_token == pytest.approx(coefficients(model).compute_token)
+
+
+def test_a_prompt_alone_is_chunked_by_the_engines_own_token_budget() -> None:
+    def seconds(budget: int | None) -> float | Refusal:
+        engine = EngineConfig(max_num_batched_tokens=budget, max_num_seqs=64)
+        return prefill_seconds(DENSE_8B, engine, L4, prompt_tokens=8000)
+
+    model = coefficients(DENSE_8B)
+    assert seconds(1000) == model.prefill_seconds(8000, 1000)
+    assert seconds(None) == model.prefill_seconds(8000, 2048)  # the default on a 24 GB device
 
 
 def test_an_fp8_cache_halves_the_kv_that_is_read() -> None:

@@ -85,3 +85,19 @@ def test_spellings_say_the_same(tensor, length, milli, spelling):
         read.engine.max_model_len,
         read.engine.memory_utilization_milli,
     ) == (tensor, length, milli)
+
+
+def test_variables_that_double_each_other_end_in_an_answer():
+    env: dict[str, str | None] = {"V0": "--enforce-eager "}
+    env |= {f"V{n}": f"$(V{n - 1})$(V{n - 1})" for n in range(1, 60)}
+    doubling = "a=xx; " + "a=$a$a; " * 60 + "vllm serve m --dtype $a"
+    for words in (("vllm", "serve", "m", "$(V59)"), ("sh", "-c", doubling)):
+        read = choose_server([Container("c", "x", words, env=env)])
+        assert isinstance(read, ServerArguments)
+        assert read.unread
+
+
+def test_a_script_of_nothing_but_shells_ends_in_an_answer():
+    script = "".join(f"v{n}=1;sh -c 'x $v{n}';" for n in range(2000)) + "vllm serve m"
+    read = choose_server([Container("c", "x", ("sh", "-c", script))])
+    assert isinstance(read, ServerArguments)

@@ -86,12 +86,25 @@ def test_a_pattern_for_something_else_matches_nothing(pattern: str) -> None:
     assert ATTENTION not in ModulePatterns([pattern], "ignore")
 
 
-@pytest.mark.parametrize("pattern", ["re:(a+)+$", "re:(.*.*)*b", "re:[", "re:" + "a*" * 100])
+@pytest.mark.parametrize(
+    "pattern", ["re:(a+)+$", "re:(.*.*)*b", "re:[", "re:.*a.*b.*c", "re:" + "a" * 301]
+)
 def test_an_expression_without_a_bound_is_not_run(pattern: str) -> None:
     with pytest.raises(Refused) as refused:
         ModulePatterns([pattern], "quantization_config.ignore")
     assert refused.value.refusal.reason == "UnsupportedQuantization"
     assert refused.value.refusal.field == "quantization_config.ignore"
+
+
+def test_more_patterns_than_can_be_matched_in_time_are_refused() -> None:
+    for many in (["re:a"] * 33, [f"a{n}*" for n in range(513)]):
+        with pytest.raises(Refused):
+            ModulePatterns(many, "ignore")
+
+
+def test_a_long_list_of_plain_names_is_no_obstacle() -> None:
+    names = [f"model.layers.{n}.self_attn.q_proj" for n in range(50_000)]
+    assert ATTENTION in ModulePatterns(names, "ignore")
 
 
 def test_named_targets_win_over_all_linear_layers() -> None:

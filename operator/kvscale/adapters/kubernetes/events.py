@@ -59,7 +59,7 @@ class Announcer:
         return {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"namespace": note.key.namespace, "generateName": f"{note.key.name}."},
+            "metadata": {"namespace": note.key.namespace, "generateName": f"{note.key.name}-"},
             "eventTime": moment.isoformat(timespec="microseconds").replace("+00:00", "Z"),
             "reportingController": CONTROLLER,
             "reportingInstance": _cut(self._instance, _FIELD_BYTES),

@@ -21,6 +21,7 @@ from kvscale.ports import Json, ScaleWrite, WriteOutcome, WriteResult
 _FORBIDDEN = 403
 _NOT_FOUND = 404
 _CONFLICT = 409
+_RETRIES = 4  # client-go v0.37 util/retry.DefaultRetry makes five attempts in all
 _OUTCOMES = {
     _FORBIDDEN: WriteOutcome.FORBIDDEN,
     _NOT_FOUND: WriteOutcome.NOT_FOUND,
@@ -61,8 +62,8 @@ class Writer:
 
         The version decided upon is the precondition. A workload's version also moves when only
         its status does (a pod became ready), several times a second in a roll-out; so after a
-        conflict /scale is read, and where the count still is the one decided upon, written once
-        more with the version read. Any other count is somebody else's: CONFLICT.
+        conflict /scale is read, and while the count still is the one decided upon, written again
+        with the version read, a few times. Any other count is somebody else's: CONFLICT.
         """
         workloads = SCALABLE.get(write.target.kind)
         if workloads is None:
@@ -71,11 +72,10 @@ class Writer:
             return WriteResult(WriteOutcome.FAILED, message), None
         try:
             path = self._object(workloads, write.target.namespace, write.target.name, "scale")
-            try:
-                stored = self._put_scale(path, write, write.resource_version)
-            except ApiError as error:
-                if error.status != _CONFLICT:
-                    raise
+            stored = self._put_scale(path, write, write.resource_version)
+            for _ in range(_RETRIES):
+                if stored is not None:
+                    break
                 current = self._client.get(path)
                 replicas = whole(mapping(current, "spec"), "replicas") or 0
                 if replicas != write.expected_replicas:
@@ -85,6 +85,8 @@ class Writer:
                 stored = self._put_scale(path, write, version)
         except (ApiError, ValueError) as error:
             return self._not_applied(error), None
+        if stored is None:
+            return WriteResult(WriteOutcome.CONFLICT, "the workload changes all the time"), None
         metadata = mapping(stored, "metadata")
         scaled = Scaled(text(metadata, "uid"), text(metadata, "resourceVersion"))
         return WriteResult(WriteOutcome.APPLIED), scaled
@@ -105,7 +107,8 @@ class Writer:
             return self._not_applied(error)
         return WriteResult(WriteOutcome.APPLIED)
 
-    def _put_scale(self, path: str, write: ScaleWrite, version: str) -> dict[str, Any]:
+    def _put_scale(self, path: str, write: ScaleWrite, version: str) -> dict[str, Any] | None:
+        """The Scale as stored; None where the workload has moved on from that version."""
         body: Mapping[str, Any] = {
             "apiVersion": "autoscaling/v1",
             "kind": "Scale",
@@ -116,7 +119,12 @@ class Writer:
             },
             "spec": {"replicas": write.replicas},
         }
-        return self._client.send("PUT", path, body, {"fieldManager": FIELD_MANAGER})
+        try:
+            return self._client.send("PUT", path, body, {"fieldManager": FIELD_MANAGER})
+        except ApiError as error:
+            if error.status != _CONFLICT:
+                raise
+            return None
 
     def _object(self, resource: Resource[Any], namespace: str, name: str, subresource: str) -> str:
         left = self._not_before - self._now()

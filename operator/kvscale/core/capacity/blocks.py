@@ -62,7 +62,7 @@ class FullAttention:
 
 
 class Mla:
-    """Multi-head latent attention: one latent per token, whole on every rank (trap 1)."""
+    """Multi-head latent attention: one latent per token, whole on every rank."""
 
     formula = "block x bytes of (kv_lora_rank + qk_rope_head_dim), on every rank"
     replicated = True

@@ -2,7 +2,11 @@
 
 from dataclasses import dataclass
 
-from kvscale.core.model.shape import ModelShape, WeightGroup
+from kvscale.core.engines.config import EngineConfig
+from kvscale.core.model.fields import Refused
+from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape, WeightGroup
+
+MOST_DEVICES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +82,48 @@ def weight_bytes(shape: ModelShape, stage: Stage, tensor_parallel: int, data_par
         group_bytes(group, shape.layers, stage, tensor_parallel, data_parallel)
         for group in shape.weight_groups
     )
+
+
+def check_parallel(shape: ModelShape, engine: EngineConfig) -> None:
+    """Pass an engine whose devices can share the model.
+
+    Raises:
+        Refused: a size that the engine would not start with.
+    """
+    for flag, value in (
+        ("--tensor-parallel-size", engine.tensor_parallel),
+        ("--pipeline-parallel-size", engine.pipeline_parallel),
+        ("--data-parallel-size", engine.data_parallel),
+    ):
+        if not 1 <= value <= MOST_DEVICES:
+            raise Refused(
+                "InvalidParallelism", flag, f"{flag} is {value}; it must be from 1 to 65536"
+            )
+    tensor = engine.tensor_parallel
+    if shape.attention_heads and shape.attention_heads % tensor:
+        raise Refused(
+            "InvalidParallelism",
+            "--tensor-parallel-size",
+            f"--tensor-parallel-size is {tensor}; it must divide the model's "
+            f"{shape.attention_heads} attention heads",
+        )
+    for group in shape.layer_groups:
+        if group.kind is LayerKind.FULL_ATTENTION and _uneven(group, tensor):
+            raise Refused(
+                "InvalidParallelism",
+                "--tensor-parallel-size",
+                f"--tensor-parallel-size is {tensor}; it must divide the model's "
+                f"{group.kv_heads} KV heads, or be a multiple of them",
+            )
+    if engine.pipeline_parallel > shape.layers:
+        raise Refused(
+            "InvalidParallelism",
+            "--pipeline-parallel-size",
+            f"--pipeline-parallel-size is {engine.pipeline_parallel}; the model has only "
+            f"{shape.layers} layers",
+        )
+
+
+def _uneven(group: LayerGroup, tensor: int) -> bool:
+    larger, smaller = max(group.kv_heads, tensor), min(group.kv_heads, tensor)
+    return larger % smaller != 0

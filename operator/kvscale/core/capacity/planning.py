@@ -67,9 +67,8 @@ def planning_lengths(requests: Profile | None, max_model_len: int) -> tuple[tupl
     longest = ("max", max_model_len)
     if requests is None:
         return (longest,)
-    mean = min(requests.prompt.mean() + requests.output.mean(), max_model_len)
     percentiles = tuple((f"p{p}", requests.total.tokens(p)) for p in PERCENTILES)
-    return (("mean", whole(mean)), *percentiles, longest)
+    return (("mean", whole(requests.total.mean())), *percentiles, longest)
 
 
 def round_lengths(max_model_len: int) -> tuple[tuple[str, int], ...]:

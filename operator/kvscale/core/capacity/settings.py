@@ -9,16 +9,16 @@ from typing import TypeVar
 
 from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.capacity.device import Device
+from kvscale.core.capacity.placement import check_parallel
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.vllm import Rules, batch_defaults, block_size, rules_of
 from kvscale.core.model.dtypes import BITS, KV_DTYPES, KvDtype, canonical, kv_dtype
 from kvscale.core.model.fields import Refused
 from kvscale.core.model.quantization import canonical_method
-from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape
+from kvscale.core.model.shape import LayerKind, ModelShape
 
 T = TypeVar("T")
 
-MOST_DEVICES = 1 << 16
 MOST_TOKENS = 1 << 31
 AUTO_LENGTH = -1
 """`--max-model-len -1` (or "auto"): the longest sequence that fits."""
@@ -49,46 +49,6 @@ class Settings:
     max_num_seqs: int
     max_num_batched_tokens: int
     assumptions: tuple[str, ...]
-
-
-def _check_parallel(shape: ModelShape, engine: EngineConfig) -> None:
-    for flag, value in (
-        ("--tensor-parallel-size", engine.tensor_parallel),
-        ("--pipeline-parallel-size", engine.pipeline_parallel),
-        ("--data-parallel-size", engine.data_parallel),
-    ):
-        if not 1 <= value <= MOST_DEVICES:
-            raise Refused(
-                "InvalidParallelism", flag, f"{flag} is {value}; it must be from 1 to 65536"
-            )
-    tensor = engine.tensor_parallel
-    if shape.attention_heads and shape.attention_heads % tensor:
-        raise Refused(
-            "InvalidParallelism",
-            "--tensor-parallel-size",
-            f"--tensor-parallel-size is {tensor}; it must divide the model's "
-            f"{shape.attention_heads} attention heads",
-        )
-    for group in shape.layer_groups:
-        if group.kind is LayerKind.FULL_ATTENTION and _uneven(group, tensor):
-            raise Refused(
-                "InvalidParallelism",
-                "--tensor-parallel-size",
-                f"--tensor-parallel-size is {tensor}; it must divide the model's "
-                f"{group.kv_heads} KV heads, or be a multiple of them",
-            )
-    if engine.pipeline_parallel > shape.layers:
-        raise Refused(
-            "InvalidParallelism",
-            "--pipeline-parallel-size",
-            f"--pipeline-parallel-size is {engine.pipeline_parallel}; the model has only "
-            f"{shape.layers} layers",
-        )
-
-
-def _uneven(group: LayerGroup, tensor: int) -> bool:
-    larger, smaller = max(group.kv_heads, tensor), min(group.kv_heads, tensor)
-    return larger % smaller != 0
 
 
 def _loaded(shape: ModelShape, engine: EngineConfig) -> ModelShape:
@@ -246,7 +206,7 @@ def _given(value: T | Refusal) -> T:
 
 def _resolve(shape: ModelShape, engine: EngineConfig, device: Device) -> Settings:
     rules = _given(rules_of(engine.version))
-    _check_parallel(shape, engine)
+    check_parallel(shape, engine)
     loaded = _loaded(shape, engine)
     kv = _kv(loaded, engine)
     latent = any(group.kind is LayerKind.MLA for group in loaded.layer_groups)

@@ -11,11 +11,14 @@ all-reduces move (only their latency counts), and KV writes.
 
 from functools import lru_cache
 
+from kvscale.core.capacity.blocks import bytes_per_token
 from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.capacity.device import Device
+from kvscale.core.capacity.placement import group_bytes
+from kvscale.core.capacity.placement import stages as pipeline_stages
 from kvscale.core.capacity.roofline import SparseWeights, StepTime, chunk_pairs
+from kvscale.core.capacity.settings import resolve
 from kvscale.core.engines.config import EngineConfig
-from kvscale.core.model.dtypes import KV_DTYPES, kv_dtype
 from kvscale.core.model.shape import ModelShape
 
 __all__ = ["StepTime", "chunk_pairs", "prefill_seconds", "step_seconds", "step_time"]
@@ -47,7 +50,13 @@ ALL_REDUCE_SECONDS = 20e-6
 
 @lru_cache(maxsize=256)
 def step_time(shape: ModelShape, engine: EngineConfig, device: Device) -> StepTime | Refusal:
-    """The coefficients for a model on an engine's devices, or why there are none."""
+    """The coefficients for a model on an engine's devices, or why there are none.
+
+    A Refusal is DeviceSpeedUnknown, or one of a setting with which the engine would not start.
+    """
+    settings = resolve(shape, engine, device)
+    if isinstance(settings, Refusal):
+        return settings
     if not device.bandwidth_bytes_per_second or not device.flops_per_second:
         lacking = "memory bandwidth" if device.flops_per_second else "bf16 peak"
         return Refusal(
@@ -56,49 +65,44 @@ def step_time(shape: ModelShape, engine: EngineConfig, device: Device) -> StepTi
             f"no {lacking} is known of {device.product or 'the device'}, so there is no step time;"
             " name a product of the device table",
         )
-    kv_name = shape.kv_cache_dtype if engine.kv_cache_dtype == "auto" else engine.kv_cache_dtype
-    kv = kv_dtype(kv_name)
-    if kv is None:
-        return Refusal(
-            "UnknownKvCacheDtype",
-            "--kv-cache-dtype",
-            f"{kv_name!r} has no known size; use one of auto, {', '.join(KV_DTYPES)}",
-        )
     tensor, stages = engine.tensor_parallel, engine.pipeline_parallel
     bandwidth = device.bandwidth_bytes_per_second * MEMORY_EFFICIENCY
     peak = device.flops_per_second * COMPUTE_EFFICIENCY
 
+    shape = settings.shape  # in the format that the engine loads it in
+    layers = shape.layers
+    # A token passes all stages, so what one rank of each of them holds, together.
+    (all_layers,) = pipeline_stages(layers, 1)
     dense = flops_token = 0.0
     sparse = []
     for group in shape.weight_groups:
-        ranks = tensor if group.split_by_tensor_parallel else 1
-        parameters = group.parameters / ranks
-        seconds = parameters * group.bits_per_parameter_milli / 8000 / bandwidth
-        share = group.touched_share_milli / 1000
-        flops_token += 2 * parameters * share
-        if share < 1:
-            sparse.append(SparseWeights(seconds, 1 - share))
+        if not group.touched_share_milli:
+            continue
+        held = group_bytes(group, layers, all_layers, tensor, engine.data_parallel)
+        touched = group.touched_share_milli / 1000
+        # Experts that are split over data parallelism serve the tokens of all its engines, which
+        # are taken to be as busy as this one.
+        engines = engine.data_parallel if group.split_by_data_parallel else 1
+        flops_token += 2 * engines * touched * held * 8000 / group.bits_per_parameter_milli
+        if touched < 1:
+            sparse.append(SparseWeights(held / bandwidth, (1 - touched) ** engines))
         else:
-            dense += seconds
+            dense += held / bandwidth
 
-    kv_bytes = flops_pair = 0.0
-    for layers in shape.layer_groups:
-        width = layers.head_dim_k + layers.head_dim_v
-        heads = max(1, layers.kv_heads // tensor)
-        side_bytes = kv.side_bytes(layers.head_dim_k) + kv.side_bytes(layers.head_dim_v)
-        kv_bytes += layers.layers * heads * side_bytes
-        # Scores and weighted sum, two FLOPs per element each. MLA keeps one latent: both read it.
-        attended = width if layers.head_dim_v else 2 * layers.head_dim_k
-        flops_pair += layers.layers * 2 * (shape.attention_heads / tensor) * attended
+    flops_pair = 0.0
+    for layer in shape.layer_groups:
+        # Scores and weighted sum, two FLOPs per element each. MLA keeps one latent for both.
+        elements = layer.head_dim_k + (layer.head_dim_v or layer.head_dim_k)
+        flops_pair += layer.layers * 2 * elements * shape.attention_heads / tensor
 
-    fixed = STEP_OVERHEAD_SECONDS + LAYER_OVERHEAD_SECONDS * shape.layers
+    fixed = STEP_OVERHEAD_SECONDS + LAYER_OVERHEAD_SECONDS * layers
     if tensor > 1:
-        fixed += 2 * ALL_REDUCE_SECONDS * shape.layers
+        fixed += 2 * ALL_REDUCE_SECONDS * layers
     return StepTime(
         fixed=fixed,
         dense=dense,
         sparse=tuple(sparse),
-        kv_token=kv_bytes / bandwidth / stages,
+        kv_token=bytes_per_token(shape.layer_groups, tensor, settings.kv) / bandwidth / stages,
         compute_token=flops_token / peak / stages,
         compute_pair=flops_pair / peak / stages,
         stages=stages,
@@ -128,11 +132,11 @@ def step_seconds(
 def prefill_seconds(
     shape: ModelShape, engine: EngineConfig, device: Device, *, prompt_tokens: int
 ) -> float | Refusal:
-    """Seconds of a prompt alone on the engine, in chunks of its token budget.
-
-    A budget that the engine configuration leaves open is taken as one chunk.
-    """
+    """Seconds of a prompt alone on the engine, in chunks of its token budget."""
     model = step_time(shape, engine, device)
+    settings = resolve(shape, engine, device)
     if isinstance(model, Refusal):
         return model
-    return model.prefill_seconds(prompt_tokens, engine.max_num_batched_tokens)
+    if isinstance(settings, Refusal):
+        return settings
+    return model.prefill_seconds(prompt_tokens, settings.max_num_batched_tokens)

@@ -8,9 +8,12 @@ marked as unread: it may come from `envFrom`, the image or an admission webhook.
 import re
 from collections.abc import Mapping
 
-from kvscale.core.engines.unread import clean, unread
+from kvscale.core.engines.unread import Budget, clean, unread
 
 _REFERENCE = re.compile(r"\$\$|\$\(([^()$\s]+)\)|\{\{.*?\}\}", re.DOTALL)
+
+MOST_CHARACTERS = 131_072
+"""That expansion adds to one text; Linux starts no process with a longer one (MAX_ARG_STRLEN)."""
 
 Env = Mapping[str, str | None]
 """Variables of a container; None when the value comes from somewhere that is not read."""
@@ -18,6 +21,7 @@ Env = Mapping[str, str | None]
 
 def expand(text: str, env: Env) -> str:
     """The text as the process sees it; template text (`{{ .Name }}`) is unread as well."""
+    budget = Budget(MOST_CHARACTERS)
 
     def replaced(match: re.Match[str]) -> str:
         if match[0] == "$$":
@@ -26,7 +30,7 @@ def expand(text: str, env: Env) -> str:
         if name is None:
             return unread(match[0].strip("{} "))
         value = env.get(name)
-        return unread(name) if value is None else value
+        return unread(name) if value is None else budget.take(value, name)
 
     return _REFERENCE.sub(replaced, clean(text))
 

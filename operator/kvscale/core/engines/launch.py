@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from kvscale.core.engines.expansion import Env, expand, expand_env
-from kvscale.core.engines.shell_words import simple_commands
-from kvscale.core.engines.unread import shown
+from kvscale.core.engines.shell_words import MAX_EXPANDED, simple_commands
+from kvscale.core.engines.unread import Budget, shown
 
 VLLM = "vLLM"
 SGLANG = "SGLang"
@@ -93,6 +93,7 @@ class _Finder:
     def __init__(self) -> None:
         self.launches: list[Launch] = []
         self.scripts: list[str] = []
+        self.budget = Budget(MAX_EXPANDED)
 
     def look(self, words: Sequence[str], env: Env, nesting: int) -> None:
         if not words or _base(words[0]) in _TALKERS or nesting > _MAX_NESTING:
@@ -123,7 +124,7 @@ class _Finder:
                 self.scripts.append(words[at])
                 return
             text, positional = words[at], tuple(words[at + 1 :])
-        for command in simple_commands(text, env, positional):
+        for command in simple_commands(text, env, positional, self.budget):
             self.look(command.words, command.env, nesting + 1)
 
 
@@ -145,23 +146,28 @@ def _base(word: str) -> str:
 
 def _server_at(words: Sequence[str], at: int) -> Launch | None:
     """The server whose program stands at that word, if one does."""
-    word, rest = words[at], tuple(words[at + 1 :])
-    if word == "-m" and rest:
-        return _module(rest[0], rest[1:])
-    if word.endswith("vllm/entrypoints/openai/api_server.py"):
-        return Launch(VLLM, rest)
+    word = words[at]
+    following = words[at + 1] if at + 1 < len(words) else ""
     program = _base(word)
-    subcommand = rest[0] if rest else ""
-    if subcommand == "serve" and program in {"vllm", "sglang", "ollama", "lmdeploy"}:
-        engine = {"vllm": VLLM, "sglang": SGLANG, "ollama": "Ollama", "lmdeploy": "LMDeploy"}
-        return Launch(engine[program], rest[1:])
-    engine_name = _PROGRAMS.get(program)
+    engine, taken = _PROGRAMS.get(program, ""), 1
     # a program's name counts where a program stands, not among another one's arguments
-    if engine_name and (at == 0 or _base(words[at - 1]) in _WRAPPERS):
-        return Launch(engine_name, rest)
-    return None
+    if engine and at and _base(words[at - 1]) not in _WRAPPERS:
+        engine = ""
+    if word == "-m":
+        engine, taken = _MODULES.get(following, ""), 2
+        if following in _MODULES_WITH_COMMANDS and list(words[at + 2 : at + 3]) == ["serve"]:
+            engine, taken = VLLM, 3
+    elif word.endswith("vllm/entrypoints/openai/api_server.py"):
+        engine = VLLM
+    elif following == "serve" and program in _SERVING:
+        engine, taken = _SERVING[program], 2
+    return Launch(engine, tuple(words[at + taken :])) if engine else None
 
 
+_SERVING = MappingProxyType(
+    {"vllm": VLLM, "sglang": SGLANG, "ollama": "Ollama", "lmdeploy": "LMDeploy"}
+)
+_MODULES_WITH_COMMANDS = frozenset({"vllm", "vllm.entrypoints.cli.main"})
 _PROGRAMS = MappingProxyType(
     {
         "trtllm-serve": "TensorRT-LLM",
@@ -185,14 +191,6 @@ _MODULES: Mapping[str, str] = MappingProxyType(
         "llama_cpp.server": "llama.cpp",
     }
 )
-
-
-def _module(name: str, rest: tuple[str, ...]) -> Launch | None:
-    """The server of `python -m NAME`."""
-    if name in {"vllm", "vllm.entrypoints.cli.main"} and rest[:1] == ("serve",):
-        return Launch(VLLM, rest[1:])
-    engine = _MODULES.get(name)
-    return None if engine is None else Launch(engine, rest)
 
 
 _NOT_AN_ENGINE = re.compile(r"router|sidecar|operator|gateway|exporter|proxy|sim\b|bench|client")
@@ -235,7 +233,7 @@ def version_of_image(image: str) -> str | None:
     name, tag = split_image(image)
     if name.rsplit("/", 1)[-1] not in _VLLM_NUMBERED:
         return None
-    match = re.match(r"v?(0\.\d{1,3}(?:\.\d{1,3}){0,2})(?![\d.])", tag)
+    match = re.match(r"v?(0\.\d{1,3}(?:\.\d{1,3}){0,2})(?![\d.])", tag, re.ASCII)
     return None if match is None else match[1]
 
 

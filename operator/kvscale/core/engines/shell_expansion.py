@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from kvscale.core.engines.unread import MARK, unread
+from kvscale.core.engines.unread import MARK, Budget, unread
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BRACED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*|[0-9@*])(?:(:?[-=?+])(.*))?", re.DOTALL)
@@ -19,6 +19,7 @@ class WordReader:
         self,
         text: str,
         env: Mapping[str, str | None],
+        budget: Budget,
         positional: tuple[str, ...] = (),
         level: int = 0,
     ) -> None:
@@ -26,6 +27,7 @@ class WordReader:
         self.at = 0
         self.env = dict(env)
         self.arrays: dict[str, tuple[str, ...]] = {}
+        self.budget = budget
         self.positional = positional
         self.level = level
         self.fields = _Fields()
@@ -137,13 +139,13 @@ class WordReader:
         array = _ARRAY.fullmatch(body)
         match = _BRACED.fullmatch(body)
         if array is not None:
-            self.fields.each(self.arrays.get(array[1], (unread(array[1]),)))
+            self._each(self.arrays.get(array[1], (unread(array[1]),)), array[1])
         elif match is None or self.level > _MAX_LEVEL:
             self.fields.add(unread(body))
         elif match[2] is None and not _NAME.match(body):
             self._parameter(body, split=split)
         elif match[2] in {":-", "-", ":=", "="} and self._is_unset(match[1], match[2]):
-            default = WordReader(match[3], self.env, self.positional, self.level + 1)
+            default = WordReader(match[3], self.env, self.budget, self.positional, self.level + 1)
             self.fields.splice(" ".join(default.rest()), split=split)
         elif match[2] in {":+", "+"}:
             self.fields.add(unread(body))
@@ -158,15 +160,24 @@ class WordReader:
 
     def _parameter(self, name: str, *, split: bool) -> None:
         if name in "@*":
-            self.fields.each(self.positional[1:])
+            self._each(self.positional[1:], name)
             return
         index = int(name)
         known = index < len(self.positional)
-        self.fields.splice(self.positional[index] if known else "", split=split)
+        value = self.positional[index] if known else ""
+        self.fields.splice(self.budget.take(value, f"${name}"), split=split)
+
+    def _each(self, values: Sequence[str], name: str) -> None:
+        """Several values, a field each."""
+        for index, value in enumerate(values):
+            if index:
+                self.fields.end()
+            # an empty field costs as well
+            self.fields.add(self.budget.take(f"{value} ", name).removesuffix(" "))
 
     def _value(self, name: str) -> str:
         value = self.env.get(name)
-        return unread(name) if value is None else value
+        return unread(name) if value is None else self.budget.take(value, name)
 
     def balanced(self, opening: str = "(", closing: str = ")") -> str:
         """Text within the bracket at the cursor; the cursor goes past it."""
@@ -207,13 +218,6 @@ class _Fields:
                 self.end()
             if piece:
                 self.add(piece)
-
-    def each(self, values: Sequence[str]) -> None:
-        """Several values, a field each."""
-        for index, value in enumerate(values):
-            if index:
-                self.end()
-            self.add(value)
 
     def done(self) -> list[str]:
         self.end()

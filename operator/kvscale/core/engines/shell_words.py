@@ -8,14 +8,16 @@ all of them are returned, and a variable set in one is unread afterwards.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kvscale.core.engines.shell_expansion import WordReader
-from kvscale.core.engines.unread import unread
+from kvscale.core.engines.unread import Budget, unread
 
 MAX_SCRIPT = 100_000
-"""Characters of a script that are looked at; a ConfigMap's limit is 1 MiB, a sane one is 10 KiB."""
+"""Characters of a script that are looked at; those in manifests have a few thousand."""
+MAX_EXPANDED = 1_000_000
+"""Characters that the variables of a script may add."""
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _REDIRECTION = re.compile(r"&>>?|<<<|<<-?|>>|>&|<&|>\||<>|[<>]")
@@ -28,40 +30,50 @@ _DECLARING = frozenset({"export", "declare", "local", "readonly", "typeset"})
 
 @dataclass(frozen=True, slots=True)
 class SimpleCommand:
-    """One command: its words after expansion, and the variables when it starts."""
+    """One command: its words after expansion, and the variables when it starts.
+
+    `env` is the reader's own: it changes when the next command is read.
+    """
 
     words: tuple[str, ...]
     env: Mapping[str, str | None]
 
 
 def simple_commands(
-    script: str, env: Mapping[str, str | None], positional: Sequence[str] = ()
-) -> tuple[SimpleCommand, ...]:
+    script: str,
+    env: Mapping[str, str | None],
+    positional: Sequence[str] = (),
+    budget: Budget | None = None,
+) -> Iterator[SimpleCommand]:
     """The simple commands of a script in the order of its text.
 
     Args:
         script: the text after `sh -c`.
         env: the container's variables; None where a value cannot be read.
         positional: the words after the script: `$0`, `$1`, ...
+        budget: of expansion; shared by nested shells. None: one of its own.
     """
-    reader = _Reader(script.replace("\r\n", "\n")[:MAX_SCRIPT], env, tuple(positional))
-    return tuple(reader.run())
+    text = script.replace("\r\n", "\n")[:MAX_SCRIPT]
+    return _Reader(text, env, budget or Budget(MAX_EXPANDED), tuple(positional)).run()
 
 
 class _Reader(WordReader):
     """Reads commands, and follows what they do to the variables."""
 
     def __init__(
-        self, text: str, env: Mapping[str, str | None], positional: tuple[str, ...]
+        self,
+        text: str,
+        env: Mapping[str, str | None],
+        budget: Budget,
+        positional: tuple[str, ...],
     ) -> None:
-        super().__init__(text, env, positional)
+        super().__init__(text, env, budget, positional)
         self.depth = 0  # of branches and loops
         self.uncertain = False  # after ||
         self.heredocs: list[str] = []
-        self.commands: list[SimpleCommand] = []
         self.words: list[str] = []
 
-    def run(self) -> list[SimpleCommand]:
+    def run(self) -> Iterator[SimpleCommand]:
         while self.at < len(self.text):
             if self.skip_blank():
                 continue
@@ -70,18 +82,17 @@ class _Reader(WordReader):
             if redirection:
                 self._redirect(redirection[0])
             elif separator:
-                self._separate(separator[0])
+                self.at += len(separator[0])
+                yield from self._end_command()
+                self._after(separator[0])
             elif self._assign():
                 continue
             else:
                 self.words += self.word()
                 self._reserved()
-        self._end_command()
-        return self.commands
+        yield from self._end_command()
 
-    def _separate(self, operator: str) -> None:
-        self.at += len(operator)
-        self._end_command()
+    def _after(self, operator: str) -> None:
         self.uncertain = operator == "||"
         if operator == "\n":
             for delimiter in self.heredocs:
@@ -91,7 +102,7 @@ class _Reader(WordReader):
                 self.at = len(self.text) if end is None else min(end.end() + 1, len(self.text))
             self.heredocs.clear()
 
-    def _end_command(self) -> None:
+    def _end_command(self) -> Iterator[SimpleCommand]:
         if self.words:
             if self.words[0] in _DECLARING:
                 for word in self.words[1:]:
@@ -100,7 +111,7 @@ class _Reader(WordReader):
                         self._set(match[1], word[match.end() :])
             elif self.words[0] in {"unset", "read"}:
                 self.env.update(dict.fromkeys(self.words[1:]))
-            self.commands.append(SimpleCommand(tuple(self.words), dict(self.env)))
+            yield SimpleCommand(tuple(self.words), self.env)
             self.words = []
 
     def _reserved(self) -> None:

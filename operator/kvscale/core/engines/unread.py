@@ -30,3 +30,20 @@ def shown(text: str) -> str:
 def clean(text: str) -> str:
     """Text from outside, without marks."""
     return text.replace(MARK, "")
+
+
+class Budget:
+    """Characters that expansion may still produce.
+
+    A variable that names another twice doubles; a hundred of them in a row would fill any memory.
+    """
+
+    def __init__(self, characters: int) -> None:
+        self.left = characters
+
+    def take(self, text: str, name: str) -> str:
+        """The text, or that `name` is unread when the budget is spent."""
+        if len(text) > self.left:
+            return unread(name)
+        self.left -= len(text)
+        return text

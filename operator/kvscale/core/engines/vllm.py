@@ -100,8 +100,8 @@ def rules_of(version: str | None) -> Rules | Refusal:
         return Refusal(
             "UnsupportedEngineVersion",
             "engine.version",
-            f"vLLM {version} is older than 0.8, whose memory rule is not known here; "
-            "state --kv-cache-memory-bytes or use a newer version",
+            f"engine.version is {version!r}; vLLM before 0.8 budgets memory by a rule that is not "
+            "known here. Use a newer version, or correct engine.version",
         )
     elif parsed[:2] > NEWEST:
         assumptions = (f"vLLM {version} is newer than {newest}, whose rules apply",)

@@ -47,7 +47,7 @@ def resolve_name(written: str) -> str:
         return name
     if name.startswith("--no-") and positive in KNOWN_NAMES:
         return name
-    candidates = [known for known in sorted(KNOWN_NAMES) if known.startswith(name)]
+    candidates = [known for known in KNOWN_NAMES if known.startswith(name)]
     return candidates[0] if len(candidates) == 1 else name
 
 

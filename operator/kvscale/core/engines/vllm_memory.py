@@ -34,7 +34,8 @@ Observed overheads without graphs, GiB per device (observed / expected by this r
 
 Where the source states no utilisation (inference-sim, sim-to-real), 0.9 was the default of the
 time; where it states no batch, the default of its version is meant. CUDA graphs, estimated or
-measured in the same logs: 0, 0.28, 0.55, 0.81, 1.29, 1.42 and 2.23 GiB.
+measured in these and other logs: 0, 0.28, 0.55 and 1.42 GiB on one device, 0.81, 1.29 and 2.23 on
+several.
 """
 
 from dataclasses import dataclass
@@ -57,11 +58,15 @@ def _gib(low: float, expected: float, high: float) -> Band:
     return Band(round(low * GIB), round(expected * GIB), round(high * GIB))
 
 
+def _by_ranks(bands: tuple[tuple[int, Band], ...], tensor_parallel: int) -> Band:
+    return next(band for ranks, band in bands if tensor_parallel >= ranks)
+
+
 _NON_TORCH = ((8, _gib(0.9, 1.65, 2.4)), (2, _gib(0.35, 0.7, 1.4)), (1, _gib(0.1, 0.25, 0.6)))
 """CUDA context, NCCL buffers and custom all-reduce, by tensor parallelism of at least this."""
 
-_GRAPHS = _gib(0.0, 0.5, 2.5)
-"""What the engine estimates for its CUDA graphs."""
+_GRAPHS = ((2, _gib(0.0, 0.7, 2.5)), (1, _gib(0.0, 0.5, 1.5)))
+"""What the engine estimates for its CUDA graphs, by tensor parallelism of at least this."""
 
 _VISION_HIGH = round(2.5 * GIB)
 """A vision encoder is profiled at its largest input; no log of one was found, so only `high`."""
@@ -126,10 +131,10 @@ def overhead(
         assumptions += ("the activation peak of the vision encoder is not known: 0 to 2.5 GiB",)
     deducted = rules.deducts_graphs and not enforce_eager
     return Overhead(
-        non_torch=next(band for ranks, band in _NON_TORCH if tensor_parallel >= ranks),
+        non_torch=_by_ranks(_NON_TORCH, tensor_parallel),
         forward=forward,
         sampling=sampling,
         activation=Band(peak * ACTIVATION_LOW_PERCENT // 100, peak, high),
-        graphs=_GRAPHS if deducted else Band.point(0),
+        graphs=_by_ranks(_GRAPHS, tensor_parallel) if deducted else Band.point(0),
         assumptions=assumptions,
     )

@@ -12,7 +12,8 @@ from typing import Any
 
 from kvscale.core.model.fields import Fields, Refused, shown
 
-MOST_LAYERS = 2_000
+MOST_LAYERS = 512
+"""Four times the deepest model known (Llama-3.1-405B: 126); bounds the work on a bad config."""
 
 _LAYER_TYPES = {
     "sliding_attention": "SlidingWindow",

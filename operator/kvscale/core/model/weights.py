@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kvscale.core.model.architectures import Architecture, Attention, Mixture, QkNorm
+from kvscale.core.model.dimensions import Dimensions, Experts, Latent
 from kvscale.core.model.dtypes import BITS
 from kvscale.core.model.quantization import Quantization
 from kvscale.core.model.shape import WeightGroup
@@ -21,73 +22,6 @@ VOCABULARY_PADDING = 64
 def padded_vocabulary(size: int) -> int:
     """The vocabulary as the engine stores it."""
     return -(-size // VOCABULARY_PADDING) * VOCABULARY_PADDING
-
-
-@dataclass(frozen=True, slots=True)
-class Latent:
-    """Dimensions of multi-head latent attention.
-
-    Attributes:
-        q_rank: width of the query's latent; 0: the query is not compressed.
-        kv_rank: width of the latent that is cached.
-        rope, nope, value: elements per head with and without rotation, and of V.
-    """
-
-    q_rank: int
-    kv_rank: int
-    rope: int
-    nope: int
-    value: int
-
-
-@dataclass(frozen=True, slots=True)
-class Experts:
-    """A mixture of experts.
-
-    Attributes:
-        count, per_token: routed experts, and how many of them a token uses.
-        width: intermediate size of one.
-        shared_width: intermediate size of what every token passes through; 0 if none.
-        layers: which layers have it, in order.
-    """
-
-    count: int
-    per_token: int
-    width: int
-    shared_width: int
-    layers: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Dimensions:
-    """A text model in numbers.
-
-    Attributes:
-        layers, hidden, vocabulary: depth, width, tokens.
-        heads, kv_heads, head_dim: of attention; kv_heads is 1 with a latent.
-        width: intermediate size of a dense feed-forward.
-        tied: the head is the embedding.
-        qkv_bias, output_bias, mlp_bias: which matrices have a bias.
-        rotary_elements: elements of the rotary table (cosines and sines of every position).
-        latent, experts: None where the model has none.
-        dtype: format of what is not quantised.
-    """
-
-    layers: int
-    hidden: int
-    vocabulary: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    width: int
-    tied: bool
-    qkv_bias: bool
-    output_bias: bool
-    mlp_bias: bool
-    rotary_elements: int
-    latent: Latent | None
-    experts: Experts | None
-    dtype: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """InferencePools: identity and annotations; spec and status stay raw for the parser."""
 
-from kvscale.adapters.kubernetes.project.fields import Raw, labels, mapping, required, text, whole
+from kvscale.adapters.kubernetes.project.fields import Raw, mapping, required, text, whole
 from kvscale.core.snapshot import PoolKey
 from kvscale.ports import PoolObject
 
@@ -19,7 +19,11 @@ def project_pool(raw: Raw) -> PoolObject | None:
         uid=required(metadata, "uid"),
         generation=whole(metadata, "generation") or 0,
         resource_version=text(metadata, "resourceVersion"),
-        annotations=labels(metadata, "annotations"),
+        annotations={
+            key: value
+            for key, value in mapping(metadata, "annotations").items()
+            if isinstance(value, str)
+        },
         spec=mapping(raw, "spec"),
         status=mapping(raw, "status"),
     )

@@ -1,0 +1,219 @@
+"""`kvscale plan`: a pool sized from files alone."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kvscale.app.plan_view import KEYS
+from kvscale.cli.app import app
+from kvscale.cli.output import run
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+GOLDEN = Path(__file__).parent / "golden"
+
+POOL = """
+apiVersion: kvscale.io/v1alpha1
+kind: InferencePool
+metadata: {name: llama}
+spec:
+  model: {preset: meta-llama/Llama-3.1-8B-Instruct}
+  targets:
+  - ref: {name: llama}
+    engine:
+      version: "0.32"
+      maxModelLen: 8192
+      maxNumSeqs: 64
+      maxNumBatchedTokens: 2048
+      kvCacheMemoryBytes: 4294967296
+    devices: {product: NVIDIA-L4}
+  traffic:
+    requestsPerMinute: {mean: 60, peak: 180}
+    promptTokens: {mean: 900, p50: 600, p90: 2100, p95: 3300, p99: 5800}
+    outputTokens: {mean: 220, p50: 160, p90: 480, p95: 640, p99: 1400}
+  scaling: {maxReplicas: 5}
+"""
+SMALLEST = """
+apiVersion: kvscale.io/v1alpha1
+kind: InferencePool
+metadata: {name: llama}
+spec:
+  targets: [{ref: {name: llama}}]
+"""
+
+Kvscale = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def kvscale(capsys: pytest.CaptureFixture[str]) -> Kvscale:
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = run(app, ["plan", *arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Path:
+    file = tmp_path / "pool.yaml"
+    file.write_text(POOL, encoding="utf-8")
+    return file
+
+
+def document(kvscale: Kvscale, *arguments: str) -> dict[str, Any]:
+    code, out, err = kvscale(*arguments, "-o", "json")
+    assert (code, err) == (0, ""), err
+    value = json.loads(out)
+    assert isinstance(value, dict)
+    return value
+
+
+def mistake(kvscale: Kvscale, *arguments: str) -> str:
+    code, out, err = kvscale(*arguments)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("kvscale: ")
+    assert err.count("\n") == 1
+    assert err.rstrip("\n").isprintable()
+    return err
+
+
+def test_the_document_is_a_contract(kvscale: Kvscale, pool: Path) -> None:
+    found = document(kvscale, "-f", str(pool))
+    assert tuple(found) == KEYS
+    trace = found.pop("trace")
+    # What other parts say of the weights and in their assumptions is tested there.
+    found["capacity"].pop("weightBytesPerDevice")
+    found.pop("assumptions")
+    assert found == json.loads((GOLDEN / "plan.json").read_text(encoding="utf-8"))
+    assert {"kvBlocks", "footprintBlocks", "residenceSeconds", "floorAtPeak"} <= {
+        step["name"] for step in trace
+    }
+
+
+def test_the_page_is_what_people_were_shown_before(kvscale: Kvscale, pool: Path) -> None:
+    code, out, err = kvscale("-f", str(pool))
+    assert (code, err) == (0, "")
+    shown = out[: out.index("\nAssumptions\n")]
+    shown = "".join(line for line in shown.splitlines(True) if not line.startswith("weights"))
+    assert shown == (GOLDEN / "plan.txt").read_text(encoding="utf-8")
+    assert max(len(line) for line in out.splitlines()) <= 100
+    assert "\x1b" not in out
+
+
+def test_yaml_and_json_are_the_same_document(kvscale: Kvscale, pool: Path) -> None:
+    _, out, _ = kvscale("-f", str(pool), "-o", "yaml")
+    assert yaml.safe_load(out) == document(kvscale, "-f", str(pool))
+
+
+def test_the_full_example_is_planned_without_a_cluster(kvscale: Kvscale) -> None:
+    found = document(kvscale, "-f", str(EXAMPLES / "llama-3.1-8b.yaml"))
+    assert found["device"]["product"] == "NVIDIA-L4"
+    assert 1 <= found["floor"]["atMean"] <= found["floor"]["atPeak"]
+    assert found["headroom"]["expected"] > 0
+
+
+def test_the_server_s_arguments_are_read_from_a_manifest(kvscale: Kvscale) -> None:
+    found = document(
+        kvscale,
+        "-f", str(EXAMPLES / "smallest.yaml"),
+        "--manifest", str(EXAMPLES / "vllm-llama-3.1-8b-l4.yaml"),
+        "--gpu", "L4",
+    )  # fmt: skip
+    assert found["model"] == "meta-llama/Llama-3.1-8B-Instruct"
+    assert found["engine"]["maxModelLen"] == 8192
+    assert found["engine"]["maxNumSeqs"] == 64
+    assert found["floorUnknown"]["reason"] == "TrafficNotDeclared"
+
+
+def test_the_workload_may_stand_in_the_same_file(kvscale: Kvscale, tmp_path: Path) -> None:
+    file = tmp_path / "all.yaml"
+    manifest = (EXAMPLES / "vllm-llama-3.1-8b-l4.yaml").read_text(encoding="utf-8")
+    file.write_text(f"{SMALLEST}---\n{manifest}", encoding="utf-8")
+    assert document(kvscale, "-f", str(file), "--gpu", "L4")["engine"]["maxModelLen"] == 8192
+
+
+def test_a_config_map_in_the_file_names_the_model(kvscale: Kvscale) -> None:
+    found = document(
+        kvscale, "-f", str(EXAMPLES / "model-from-configmap.yaml"), "--gpu", "NVIDIA-H100-80GB-HBM3"
+    )
+    assert found["engine"]["maxModelLen"] == 40_960
+
+
+def test_a_list_of_objects_is_unfolded(kvscale: Kvscale, tmp_path: Path) -> None:
+    file = tmp_path / "list.yaml"
+    wrapped = {"apiVersion": "v1", "kind": "List", "items": [yaml.safe_load(POOL)]}
+    file.write_text(json.dumps(wrapped), encoding="utf-8")
+    assert document(kvscale, "-f", str(file))["pool"] == "llama"
+
+
+def test_a_refusal_is_one_line_and_for_scripts_an_object(kvscale: Kvscale, pool: Path) -> None:
+    pool.write_text(POOL.replace("8B-Instruct", "70B-Instruct"), encoding="utf-8")
+    assert "weights" in mistake(kvscale, "-f", str(pool))
+    code, out, err = kvscale("-f", str(pool), "-o", "json")
+    found = json.loads(out)
+    assert code == 2
+    assert err.count("\n") == 1
+    assert tuple(found) == KEYS
+    assert found["refusal"]["reason"] == "ModelDoesNotFit"
+    assert found["floor"] is None
+
+
+def changed(old: str, new: str) -> str:
+    assert old in POOL
+    return POOL.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (SMALLEST, "--manifest"),
+        (changed("    devices: {product: NVIDIA-L4}\n", ""), "--gpu"),
+        (changed("maxReplicas: 5", "maxReplicas: -5"), "spec.scaling.maxReplicas"),
+        (changed("p95: 3300", "p95: 30"), "promptTokens"),
+        (changed("kind: InferencePool", "kind: Deployment"), "InferencePool"),
+        (changed("kvscale.io/v1alpha1", "inference.networking.k8s.io/v1"), "kvscale.io"),
+        (f"{POOL}---{POOL}", "2 objects of kind InferencePool"),
+        ("kind: InferencePool\napiVersion: kvscale.io/v1alpha1\n", "spec"),
+        ("", "is empty"),
+        ("---\n---\n", "is empty"),
+        ("just text", "no Kubernetes object"),
+        ("- 1\n- 2\n", "no Kubernetes object"),
+        ("a: [1, 2", "not YAML"),
+        ("a: &a [1]\nb: [*a, *a]\n", "aliases"),
+        ("!!python/object/apply:os.system ['true']", "not YAML"),
+        ("[" * 20_000, "nested too deeply"),
+        ("kind: InferencePool\nspec: 2024-99-99\n", "not YAML"),
+        ("# " + "x" * (1 << 20), "larger than 1 MiB"),
+        ("kind: \x1b[31m\n", "not YAML"),
+    ],
+    ids=lambda value: value[:12].strip() if isinstance(value, str) else "",
+)
+def test_a_wrong_file_is_one_line_that_says_what_is_needed(
+    kvscale: Kvscale, tmp_path: Path, text: str, named: str
+) -> None:
+    file = tmp_path / "file.yaml"
+    file.write_text(text, encoding="utf-8")
+    assert named in mistake(kvscale, "-f", str(file))
+
+
+def test_a_file_that_is_not_there_or_not_text_is_named(kvscale: Kvscale, tmp_path: Path) -> None:
+    assert "No such file" in mistake(kvscale, "-f", str(tmp_path / "absent.yaml"))
+    assert "cannot be read" in mistake(kvscale, "-f", str(tmp_path))
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff\xfe\x00")
+    assert "not UTF-8" in mistake(kvscale, "-f", str(binary))
+
+
+def test_a_manifest_without_the_target_is_named(kvscale: Kvscale, pool: Path) -> None:
+    line = mistake(kvscale, "-f", str(pool), "--manifest", str(pool))
+    assert "--manifest" in line
+    assert "Deployment 'llama'" in line
+
+
+def test_a_wrong_gpu_is_named_before_anything_else(kvscale: Kvscale, pool: Path) -> None:
+    assert "--gpu" in mistake(kvscale, "-f", str(pool), "--gpu", "no-such-card")
