@@ -1,5 +1,6 @@
 """Settings that every test shares."""
 
+import asyncio
 import os
 
 from hypothesis import HealthCheck, settings
@@ -15,3 +16,7 @@ settings.register_profile(
 settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if "CI" in os.environ else "dev")
 )
+
+# The asyncio plugin asks for the thread's event loop before each asynchronous test, and Python 3.11
+# then makes one that nobody closes, unless it has been told that there is none.
+asyncio.set_event_loop(None)

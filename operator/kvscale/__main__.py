@@ -5,6 +5,8 @@ import logging
 import os
 import secrets
 import socket
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -30,6 +32,7 @@ from kvscale.app.observe import Observer
 from kvscale.app.record import Record, encode, name_of
 from kvscale.cli.app import app
 from kvscale.cli.errors import fail
+from kvscale.cli.output import run
 from kvscale.core.spec import Mode
 from kvscale.ports import Clock, MetricsSource
 
@@ -207,7 +210,7 @@ def _sources(options: Options, clock: Clock) -> dict[str, MetricsSource]:
     return made
 
 
-def _recorder(path: Path | None):  # type: ignore[no-untyped-def]  # noqa: ANN202 - see below
+def _recorder(path: Path | None) -> Callable[[Record], None] | None:
     if path is None:
         return None
     directory = Directory(path)
@@ -238,7 +241,7 @@ def _compression(text: str) -> tuple[float, float] | None:
 
 def main() -> None:
     """The `kvscale` command."""
-    app()
+    sys.exit(run(app))
 
 
 if __name__ == "__main__":

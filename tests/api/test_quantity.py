@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvscale.api.quantity import milli_quantity, parse_quantity, quantity_to_int
-from kvscale.api.times import format_time, parse_time
 
 
 @pytest.mark.parametrize(
@@ -59,14 +58,3 @@ def test_thousandths_survive_the_canonical_form(thousandths: int) -> None:
 def test_whole_numbers_are_never_rounded(number: int, suffix: str) -> None:
     factor = {"": 1, "k": 1000, "M": 10**6, "Ki": 1024, "Mi": 2**20}[suffix]
     assert quantity_to_int(f"{number}{suffix}") == number * factor
-
-
-@settings(deadline=None)
-@given(st.integers(-(2**31), 2**33))
-def test_whole_seconds_survive_the_time_format(at: int) -> None:
-    assert parse_time(format_time(at)) == at
-
-
-def test_a_fraction_of_a_second_is_read_and_written_rounded_down() -> None:
-    assert parse_time("1970-01-01T00:00:01.25Z") == 1.25
-    assert format_time(1.99) == "1970-01-01T00:00:01Z"

@@ -276,7 +276,9 @@ async def test_pool_is_seen_and_its_own_status_is_no_change(
 async def test_config_map_is_read_and_absence_is_told(
     with_pools: Cluster, cluster: KubernetesCluster, namespace: str
 ) -> None:
-    with_pools.kubectl("create", "configmap", "model", "--from-literal=config.json={}", "-n", namespace)
+    with_pools.kubectl(
+        "create", "configmap", "model", "--from-literal=config.json={}", "-n", namespace
+    )
     assert await cluster.config_map(namespace, "model") == {"config.json": "{}"}
     absent = await cluster.config_map(namespace, "nobody")
     assert isinstance(absent, Unknown)
@@ -339,7 +341,9 @@ async def test_missing_permission_is_named_until_it_is_granted(
 ) -> None:
     read = ["get", "list", "watch"]
     kubeconfig = restricted(
-        with_pools, namespace, [{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": read}]
+        with_pools,
+        namespace,
+        [{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": read}],
     )
     connection = Client(load_configuration(kubeconfig=str(kubeconfig)))
     watching = KubernetesCluster(
@@ -348,6 +352,7 @@ async def test_missing_permission_is_named_until_it_is_granted(
     )  # fmt: skip
     watching.start()
     try:
+
         def refused() -> tuple[str, ...]:
             return tuple(m for m in watching.view().not_synced if "grant get, list and watch" in m)
 

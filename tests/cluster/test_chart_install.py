@@ -80,8 +80,8 @@ GRANTS = {
     # what: (in every namespace by a cluster-wide install, in its own by a namespaced one)
     ("list", "pods"): (True, True),
     ("watch", "inferencepools.kvscale.io"): (True, True),
-    ("patch", "inferencepools.kvscale.io/status"): (True, True),
-    ("update", "deployments.apps/scale"): (True, True),
+    ("patch", "inferencepools.kvscale.io", "--subresource=status"): (True, True),
+    ("update", "deployments.apps", "--subresource=scale"): (True, True),
     ("watch", "nodes"): (True, False),
     ("list", "customresourcedefinitions"): (True, False),
     ("create", "leases.coordination.k8s.io"): (False, False),

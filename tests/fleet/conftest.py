@@ -1,6 +1,5 @@
 """A small fleet on a clock that moves when it is told to."""
 
-import asyncio
 from dataclasses import dataclass
 
 import pytest
@@ -12,10 +11,6 @@ from kvscale.sim.pool import Pool
 from kvscale.sim.request import Request
 from kvscale.sim.router import Router
 from kvscale.sim.settings import EngineSettings
-
-# The pytest plugin asks for the thread's event loop before each asynchronous test, and Python 3.11
-# then makes one that nobody closes, unless it has been told that there is none.
-asyncio.set_event_loop(None)
 
 START = 1_700_000_000.0
 
@@ -40,6 +35,11 @@ class ManualClock:
 
     async def sleep(self, seconds: float) -> None:
         self.at += seconds
+
+
+@pytest.fixture
+def settings() -> EngineSettings:
+    return SETTINGS
 
 
 @pytest.fixture

@@ -128,6 +128,16 @@ def test_a_request_beyond_the_models_length_is_rejected_once() -> None:
     assert (simulated.totals.rejected, simulated.unanswered) == (1, 0)
 
 
+def test_gauges_are_those_of_now_even_when_nothing_has_happened_since() -> None:
+    simulated = pool()
+    simulated.add_pod("a")
+    simulated.offer([Request(0, 0.0, 4, 90)])
+    simulated.advance(3.5)
+    assert simulated.gauges("a")[0].generation_tokens_total == 3
+    simulated.advance(50.5)
+    assert simulated.gauges("a")[0].generation_tokens_total == 50
+
+
 def test_data_parallel_ranks_of_a_pod_are_engines_of_their_own() -> None:
     simulated = pool(engines_per_pod=2)
     simulated.add_pod("a")

@@ -41,18 +41,18 @@ class ScrapeSource:
         self._settings = settings
         self._clock = clock
         self._session: aiohttp.ClientSession | None = None
-        self._timed_out: frozenset[str] = frozenset()
+        self._hung: frozenset[str] = frozenset()
 
     async def collect(
         self, targets: Sequence[MetricsTarget]
     ) -> Mapping[str, Known[PodMetrics] | Unknown]:
         """The samples of all pods by uid, within the deadline.
 
-        Pods that hung in the last round come last, so that they cannot starve the others.
+        Pods that hung when last asked come last, so that they cannot starve the others.
         """
         limit = self._settings.deadline_seconds
         found: dict[str, Known[PodMetrics] | Unknown] = {}
-        queue = iter(sorted(targets, key=lambda target: target.uid in self._timed_out))
+        queue = iter(sorted(targets, key=lambda target: target.uid in self._hung))
         workers = [
             asyncio.create_task(self._work(queue, found))
             for _ in range(min(self._settings.concurrency, len(targets)))
@@ -67,13 +67,15 @@ class ScrapeSource:
         for end in ends:
             if isinstance(end, Exception):  # a mistake of ours: never pass it off as a late pod
                 raise end
-        self._timed_out = frozenset(
-            uid
-            for uid, pod in found.items()
-            if isinstance(pod, Unknown) and pod.reason == _TIMEOUT_REASON
-        )
         late = Unknown("ScrapeDeadline", f"not answered when the round ended after {limit:g} s")
-        return {target.uid: found.get(target.uid, late) for target in targets}
+        answers = {target.uid: found.get(target.uid, late) for target in targets}
+        self._hung = frozenset(
+            uid
+            for uid, pod in answers.items()
+            if isinstance(pod, Unknown)
+            and (pod.reason == _TIMEOUT_REASON or (pod is late and uid in self._hung))
+        )
+        return answers
 
     async def close(self) -> None:
         """Close the connections; the source cannot be used afterwards."""

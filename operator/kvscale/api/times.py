@@ -21,12 +21,13 @@ def parse_time(text: str) -> float:
     if match is None:
         raise ValueError(problem)
     try:
-        whole = datetime.fromisoformat(f"{match['date']}T{match['time']}{match['zone'].upper()}")
-    except ValueError:
+        text_with_zone = f"{match['date']}T{match['time']}{match['zone'].upper()}"
+        whole = datetime.fromisoformat(text_with_zone).astimezone(UTC)
+    except (ValueError, OverflowError):  # no such day; a year outside 1 to 9999 in UTC
         raise ValueError(problem) from None
     return whole.timestamp() + float(f"0.{match['fraction'] or 0}")
 
 
 def format_time(at: float) -> str:
     """Epoch seconds as metav1.Time is written: UTC, whole seconds (rounded down)."""
-    return datetime.fromtimestamp(int(at // 1), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(at // 1, UTC).replace(tzinfo=None).isoformat() + "Z"

@@ -13,15 +13,15 @@ from kvscale.core.trace import Step, Trace
 Status = Mapping[str, Any]
 
 
-def explain_status(namespace: str, name: str, status: Status) -> str:
-    """The page for one pool."""
+def explain_status(namespace: str, name: str, status: Status) -> list[str]:
+    """The page for one pool, line by line."""
     lines = [f"InferencePool {namespace}/{name}", ""]
     lines += facts(_summary(status))
     lines += _section("Bounds (the largest asks for the replicas)", _bounds(status))
     lines += _section("Conditions", _conditions(status))
     lines += _section("Last changes", _scalings(status))
     lines += _section("The arithmetic, step by step", trace_lines(_trace(status)))
-    return "\n".join(lines)
+    return lines
 
 
 def _section(title: str, lines: list[str]) -> list[str]:

@@ -10,7 +10,7 @@ from kvscale.adapters.kubernetes.errors import ApiError
 from kvscale.adapters.kubernetes.resources import POOLS, object_path
 from kvscale.app.explain import explain_status
 from kvscale.cli.errors import fail
-from kvscale.cli.output import Output, echo_structure
+from kvscale.cli.output import Output, OutputOption, emit
 
 NOT_FOUND = 404
 
@@ -18,7 +18,7 @@ NOT_FOUND = 404
 def explain(
     pool: Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="An InferencePool.")],
     *,
-    output: Annotated[Output, typer.Option("-o", "--output", help="How to print.")] = Output.TABLE,
+    output: OutputOption = Output.TABLE,
     kubeconfig: Annotated[str, typer.Option(envvar="KUBECONFIG", help="A kubeconfig file.")] = "",
     context: Annotated[str, typer.Option(help="A context of the kubeconfig.")] = "",
 ) -> None:
@@ -38,7 +38,4 @@ def explain(
     status = found.get("status") or {}
     if not status:
         fail(f"{pool} has no status yet: is the operator running, and does it watch {namespace}?")
-    if output is Output.TABLE:
-        typer.echo(explain_status(namespace or "default", name, status))
-    else:
-        echo_structure(status, output)
+    emit(status, explain_status(namespace or "default", name, status), output)

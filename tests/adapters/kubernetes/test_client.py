@@ -116,7 +116,9 @@ def test_kubeconfig_that_cannot_be_used_is_named_with_the_mend(
     path = tmp_path / "config"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(ValueError, match=r"kubeconfig .*config.* cannot be used .*--kubeconfig"):
+    with pytest.raises(
+        ValueError, match=r"kubeconfig .*config.* cannot be used (?s:.*)--kubeconfig"
+    ):
         load_configuration(str(path))
 
 

@@ -66,9 +66,7 @@ def test_event_that_could_not_be_posted_is_logged_and_may_be_said_again(
     assert api.count("write") == 2
 
 
-def test_long_message_is_cut_to_what_the_server_accepts(
-    api: FakeApi, announcer: Announcer
-) -> None:
+def test_long_message_is_cut_to_what_the_server_accepts(api: FakeApi, announcer: Announcer) -> None:
     announcer.post(note("x" * 5000))
     sent = api.last("write").body["note"]
     assert len(sent) == 1024

@@ -76,7 +76,9 @@ async def test_first_comer_creates_the_lease(server: LeaseServer, contender: Any
     assert server.spec["leaseTransitions"] == 0
 
 
-async def test_live_holder_is_named_to_the_other(server: LeaseServer, contender: Any, now: Any) -> None:
+async def test_live_holder_is_named_to_the_other(
+    server: LeaseServer, contender: Any, now: Any
+) -> None:
     one, two = contender("one"), contender("two")
     await one.acquire()
     for _ in range(5):

@@ -25,7 +25,12 @@ NODES = Path(__file__).parents[2] / "data" / "nodes"
 
 def test_counts_are_read_and_absent_ones_are_0() -> None:
     raw = deployment(replicas=5)
-    raw["status"] = {"observedGeneration": 2, "replicas": 4, "readyReplicas": 3, "updatedReplicas": 1}
+    raw["status"] = {
+        "observedGeneration": 2,
+        "replicas": 4,
+        "readyReplicas": 3,
+        "updatedReplicas": 1,
+    }
     record = project_workload("Deployment", raw)
     assert record.ref == WorkloadRef("Deployment", "prod", "llama")
     assert (record.generation, record.observed_generation) == (3, 2)
@@ -209,7 +214,9 @@ def test_cordoned_or_deleted_node_drains() -> None:
 
 @pytest.mark.parametrize("path", sorted(NODES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_real_nodes_are_read(path: Path) -> None:
-    raws = [raw for raw in yaml.safe_load_all(path.read_text()) if raw and raw.get("kind") == "Node"]
+    raws = [
+        raw for raw in yaml.safe_load_all(path.read_text()) if raw and raw.get("kind") == "Node"
+    ]
     for raw in raws:
         record = project_node(raw)
         assert record.name == raw["metadata"]["name"]
@@ -222,7 +229,11 @@ def test_quota_is_what_its_controller_published() -> None:
         "metadata": metadata("gpus"),
         "spec": {"hard": {"requests.nvidia.com/gpu": "99"}},
         "status": {
-            "hard": {"requests.nvidia.com/gpu": "8", "requests.cpu": "64", "requests.memory": "1Ti"},
+            "hard": {
+                "requests.nvidia.com/gpu": "8",
+                "requests.cpu": "64",
+                "requests.memory": "1Ti",
+            },
             "used": {"requests.nvidia.com/gpu": "6", "requests.cpu": "500m"},
         },
     }

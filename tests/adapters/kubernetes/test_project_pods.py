@@ -86,7 +86,10 @@ def test_sidecars_count_while_running_and_during_the_initialisation_after_them()
         "initContainers": [container(memory="4Gi"), sidecar(memory="2Gi"), container(memory="3Gi")],
     }
     assert pod_requests(spec)["memory"] == 5 * 2**30  # sidecar and the last init container
-    running_wins = {"containers": [container(memory="9Gi")], "initContainers": [sidecar(memory="2Gi")]}
+    running_wins = {
+        "containers": [container(memory="9Gi")],
+        "initContainers": [sidecar(memory="2Gi")],
+    }
     assert pod_requests(running_wins)["memory"] == 11 * 2**30
 
 
@@ -107,7 +110,10 @@ def test_pod_level_requests_replace_the_sum_and_overhead_comes_on_top() -> None:
 amounts = st.integers(min_value=0, max_value=64)
 
 
-@given(mains=st.lists(amounts, min_size=1, max_size=3), inits=st.lists(st.tuples(st.booleans(), amounts), max_size=5))
+@given(
+    mains=st.lists(amounts, min_size=1, max_size=3),
+    inits=st.lists(st.tuples(st.booleans(), amounts), max_size=5),
+)
 def test_requests_cover_every_moment_of_a_pods_life(
     mains: list[int], inits: list[tuple[bool, int]]
 ) -> None:
@@ -223,12 +229,19 @@ def test_moment_that_cannot_be_read_is_named() -> None:
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
 
-@given(spec=json_values, status=json_values, key=st.sampled_from(["containers", "conditions", "containerStatuses", "resources"]), value=json_values)
+@given(
+    spec=json_values,
+    status=json_values,
+    key=st.sampled_from(["containers", "conditions", "containerStatuses", "resources"]),
+    value=json_values,
+)
 def test_fields_of_any_type_are_read_as_empty_or_malformed_and_nothing_else(
     spec: Any, status: Any, key: str, value: Any
 ) -> None:

@@ -89,9 +89,7 @@ def test_waits_double_up_to_their_bound_and_begin_anew_after_an_event(
     harness = start_reflector()
     harness.shows()
     bounds = [(1, 2), (2, 4), (4, 8), (8, 16), (15, 30), (15, 30), (15, 30), (15, 30), (15, 30)]
-    assert all(
-        low <= wait <= high for wait, (low, high) in zip(harness.waits, bounds, strict=True)
-    )
+    assert all(low <= wait <= high for wait, (low, high) in zip(harness.waits, bounds, strict=True))
     api.put(PODS, pod("a"))
     harness.shows("a")
     api.watched()

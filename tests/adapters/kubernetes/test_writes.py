@@ -116,7 +116,11 @@ def apply_status(writer: Writer) -> Any:
     ids=["forbidden", "not found", "invalid", "server error", "reset", "no json"],
 )
 def test_every_failure_is_a_value(
-    api: FakeApi, writer: Writer, write: Callable[[Writer], Any], fault: Fault, outcome: WriteOutcome
+    api: FakeApi,
+    writer: Writer,
+    write: Callable[[Writer], Any],
+    fault: Fault,
+    outcome: WriteOutcome,
 ) -> None:
     api.fail("write", fault)
     result = write(writer)

@@ -158,6 +158,7 @@ def test_the_server_in_a_shell_script_is_read(script):
         (("/bin/bash", "-lc"), ("vllm serve org/m",)),
         (("bash", "-c", 'exec "$0" serve "$@"', "vllm", "org/m"), ()),
         (("tini", "--", "bash", "-c", "vllm serve org/m"), ()),
+        (("uv", "run", "vllm", "serve", "org/m"), ()),
         (("bash", "-c", "bash -c 'vllm serve org/m'"), ()),
         (("vllm",), ("serve", "org/m")),
         (("/opt/venv/bin/vllm", "serve"), ("org/m",)),

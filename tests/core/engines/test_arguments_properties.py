@@ -91,7 +91,9 @@ def test_variables_that_double_each_other_end_in_an_answer():
     env: dict[str, str | None] = {"V0": "--enforce-eager "}
     env |= {f"V{n}": f"$(V{n - 1})$(V{n - 1})" for n in range(1, 60)}
     doubling = "a=xx; " + "a=$a$a; " * 60 + "vllm serve m --dtype $a"
-    for words in (("vllm", "serve", "m", "$(V59)"), ("sh", "-c", doubling)):
+    arrays = "A=(1 2); " + 'A+=("${A[@]}" "${A[@]}"); ' * 60 + 'vllm serve m --dtype "${A[@]}"'
+    scripts = (("sh", "-c", doubling), ("bash", "-c", arrays))
+    for words in (("vllm", "serve", "m", "$(V59)"), *scripts):
         read = choose_server([Container("c", "x", words, env=env)])
         assert isinstance(read, ServerArguments)
         assert read.unread
@@ -101,3 +103,11 @@ def test_a_script_of_nothing_but_shells_ends_in_an_answer():
     script = "".join(f"v{n}=1;sh -c 'x $v{n}';" for n in range(2000)) + "vllm serve m"
     read = choose_server([Container("c", "x", ("sh", "-c", script))])
     assert isinstance(read, ServerArguments)
+
+
+def test_arguments_beyond_the_limit_are_unread_and_not_dropped():
+    words = ("vllm", "serve", "m", *("--enforce-eager",) * 5000, "-tp", "8")
+    for command in (words, ("sh", "-c", " ".join(words))):
+        read = choose_server([Container("c", "x", command)])
+        assert isinstance(read, ServerArguments)
+        assert "tensor_parallel" in {one.field for one in read.unread}

@@ -18,7 +18,7 @@ from kvscale.core.decide.ownership import awaits_write
 from kvscale.core.decide.placement import Placement, place
 from kvscale.core.decide.state import PoolState, State
 from kvscale.core.snapshot import PoolKey, Snapshot
-from kvscale.core.spec import Actuation, Mode
+from kvscale.core.spec import Actuation, Mode, most_cautious
 from kvscale.core.values import Unknown
 
 
@@ -49,7 +49,7 @@ def decide(snapshot: Snapshot, state: State, now: float) -> tuple[tuple[Decision
             decision = _not_assessed(each)
             memory = each.memory
         else:
-            mode = _mode(each, snapshot.operator_mode)
+            mode = most_cautious(each.spec.mode, snapshot.operator_mode)
             placement = placements[each.pool.key]
             decision = _conclude(each, placement, mode, now, frozen=now < frozen_until)
             memory = each.memory
@@ -58,13 +58,6 @@ def decide(snapshot: Snapshot, state: State, now: float) -> tuple[tuple[Decision
         decisions.append(decision)
         memories[decision.key] = memory
     return tuple(decisions), State(pools=memories, arrivals_frozen_until=frozen_until)
-
-
-def _mode(found: Assessment, operator_mode: Mode | None) -> Mode:
-    """The pool's mode, unless the operator as a whole may do less."""
-    caution = [Mode.AUTO, Mode.RECOMMEND, Mode.PAUSED]
-    modes = [found.spec.mode or Mode.AUTO, operator_mode or Mode.AUTO]
-    return max(modes, key=caution.index)
 
 
 def _conclude(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from kvscale.core.engines.expansion import Env, expand, expand_env
-from kvscale.core.engines.shell_words import MAX_EXPANDED, simple_commands
+from kvscale.core.engines.shell_words import MAX_EXPANDED, REST, simple_commands
 from kvscale.core.engines.unread import Budget, shown
 
 VLLM = "vLLM"
@@ -19,8 +19,9 @@ SGLANG = "SGLang"
 
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh"})
 _MAX_NESTING = 4
+_MAX_WORDS = 4000  # of command or args; the rest is unread
 _TALKERS = frozenset({
-    "echo", "printf", "pip", "pip3", "uv", "pkill", "pgrep", "grep", "which", "cat", "curl", "ps",
+    "echo", "printf", "pip", "pip3", "pkill", "pgrep", "grep", "which", "cat", "curl", "ps",
     "kill", "killall", "apt-get", "apt", "chmod", "test", "[", "[[", "ls", "watch",
 })  # fmt: skip
 """Programs whose arguments may name a server without starting one."""
@@ -72,8 +73,8 @@ class Started:
 def find_launches(container: Container) -> Started:
     """The servers that the container starts."""
     env = expand_env(container.env)
-    command = [expand(word, env) for word in container.command]
-    args = [expand(word, env) for word in container.args]
+    command = _words(container.command, env)
+    args = _words(container.args, env)
     finder = _Finder()
     finder.look([*command, *args], env, 0)
     if not container.command and not finder.launches:
@@ -85,6 +86,11 @@ def find_launches(container: Container) -> Started:
     return Started(
         tuple(dict.fromkeys(finder.launches)), tuple(dict.fromkeys(finder.scripts)), summary
     )
+
+
+def _words(words: Sequence[str], env: Env) -> list[str]:
+    rest = [REST, REST] if len(words) > _MAX_WORDS else []
+    return [expand(word, env) for word in words[:_MAX_WORDS]] + rest
 
 
 class _Finder:

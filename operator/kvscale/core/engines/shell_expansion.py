@@ -125,7 +125,7 @@ class WordReader:
             self._braced(self.balanced("{", "}"), split=split)
         elif name is not None:
             self.at = name.end()
-            self.fields.splice(self._value(name[0]), split=split)
+            self.fields.splice(self.value_of(name[0]), split=split)
         elif self.at < len(text) and text[self.at] in "@*0123456789":
             self.at += 1
             self._parameter(text[self.at - 1], split=split)
@@ -150,7 +150,7 @@ class WordReader:
         elif match[2] in {":+", "+"}:
             self.fields.add(unread(body))
         else:
-            self.fields.splice(self._value(match[1]), split=split)
+            self.fields.splice(self.value_of(match[1]), split=split)
 
     def _is_unset(self, name: str, operator: str) -> bool:
         """Whether a default applies; a variable that is set but not readable keeps its value."""
@@ -168,14 +168,17 @@ class WordReader:
         self.fields.splice(self.budget.take(value, f"${name}"), split=split)
 
     def _each(self, values: Sequence[str], name: str) -> None:
-        """Several values, a field each."""
+        """Several values, a field each, or one unread field when they exceed the budget."""
+        total = sum(len(value) + 1 for value in values)  # an empty field costs as well
+        if not self.budget.spend(total):
+            values = (unread(name),)
         for index, value in enumerate(values):
             if index:
                 self.fields.end()
-            # an empty field costs as well
-            self.fields.add(self.budget.take(f"{value} ", name).removesuffix(" "))
+            self.fields.add(value)
 
-    def _value(self, name: str) -> str:
+    def value_of(self, name: str) -> str:
+        """A variable's value; unread if it has none that is known."""
         value = self.env.get(name)
         return unread(name) if value is None else self.budget.take(value, name)
 

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from kvscale.core.engines.shell_expansion import WordReader
 from kvscale.core.engines.unread import Budget, unread
 
-MAX_SCRIPT = 100_000
+MAX_SCRIPT = 50_000
 """Characters of a script that are looked at; those in manifests have a few thousand."""
+REST = unread("the rest")
+"""Stands for what is not looked at; twice, because a flag may take the first as its value."""
 MAX_EXPANDED = 1_000_000
 """Characters that the variables of a script may add."""
 
@@ -53,7 +55,9 @@ def simple_commands(
         positional: the words after the script: `$0`, `$1`, ...
         budget: of expansion; shared by nested shells. None: one of its own.
     """
-    text = script.replace("\r\n", "\n")[:MAX_SCRIPT]
+    text = script.replace("\r\n", "\n")
+    if len(text) > MAX_SCRIPT:
+        text = f"{text[:MAX_SCRIPT]} {REST} {REST}"
     return _Reader(text, env, budget or Budget(MAX_EXPANDED), tuple(positional)).run()
 
 
@@ -152,10 +156,12 @@ class _Reader(WordReader):
         if self.text.startswith("(", self.at):
             self.at += 1
             before = self.arrays.get(name, ()) if append else ()
+            if not self.budget.spend(len(before)):
+                before = (unread(name),)
             self.arrays[name] = (*before, *self._array())
             return True
         value = " ".join(self.word(split=False))
-        before_text = (self.env.get(name) or "") if append else ""
+        before_text = self.value_of(name) if append and name in self.env else ""
         self._set(name, before_text + value)
         return True
 

@@ -41,9 +41,12 @@ class Budget:
     def __init__(self, characters: int) -> None:
         self.left = characters
 
+    def spend(self, characters: int) -> bool:
+        """Whether so many more are allowed; they are then spent."""
+        allowed = characters <= self.left
+        self.left -= characters if allowed else 0
+        return allowed
+
     def take(self, text: str, name: str) -> str:
-        """The text, or that `name` is unread when the budget is spent."""
-        if len(text) > self.left:
-            return unread(name)
-        self.left -= len(text)
-        return text
+        """The text, or that `name` is unread when the budget does not reach."""
+        return text if self.spend(len(text)) else unread(name)
