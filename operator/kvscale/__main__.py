@@ -148,9 +148,10 @@ async def run_operator(options: Options) -> None:
         identity=identity,
         now=real.now,
     )
+    sources = _sources(options, clock)
     loop = Loop(
         cluster=cluster,
-        observer=Observer(cluster, _sources(options, clock), clock, options.mode),
+        observer=Observer(cluster, sources, clock, options.mode),
         actor=Actor(cluster, clock),
         clock=clock,
         lease=lease,
@@ -170,6 +171,8 @@ async def run_operator(options: Options) -> None:
 
     async def finish() -> None:
         await lease.release()
+        for source in sources.values():
+            await source.close()
         await asyncio.to_thread(cluster.stop)
 
     def login() -> kopf.ConnectionInfo:

@@ -246,6 +246,10 @@ class MetricsSource(Protocol):
         """
         ...
 
+    async def close(self) -> None:
+        """Let go of connections; nothing is collected afterwards."""
+        ...
+
 
 class Clock(Protocol):
     """Time, the only one that the loop knows."""

@@ -243,6 +243,9 @@ class FakeMetrics:
             )
         return found
 
+    async def close(self) -> None:
+        pass
+
 
 @dataclass
 class Rig:

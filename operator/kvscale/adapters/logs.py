@@ -59,4 +59,5 @@ def configure_logging(log_format: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatters[log_format])
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    logging.getLogger("kopf").setLevel(logging.WARNING)
+    for chatty in ("kopf", "aiohttp.access"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)

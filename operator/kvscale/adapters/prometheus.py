@@ -64,6 +64,9 @@ class PrometheusSource:
             for target in targets
         }
 
+    async def close(self) -> None:
+        """Nothing is kept open between two rounds."""
+
     async def _ask(self) -> Pods | Unknown:
         """The answer, within the time limit.
 

@@ -78,7 +78,9 @@ class FakeApi:
         self.watch_round = 0
         self.reset_round = False
         self.closing = False
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = ThreadingHTTPServer(
+            ("127.0.0.1", 0), type("Handler", (_Handler,), {"api": self})
+        )
         self._thread = Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
 
@@ -191,155 +193,157 @@ class FakeApi:
         waiting = self.faults.get(kind)
         return waiting.pop(0) if waiting else None
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        api = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+class _Handler(BaseHTTPRequestHandler):
+    api: FakeApi  # set on the subclass of each server
+    protocol_version = "HTTP/1.1"
 
-            def log_message(self, *_: object) -> None:
-                pass
+    def log_message(self, *_: object) -> None:
+        pass
 
-            def _serve(self) -> None:
-                address = urlsplit(self.path)
-                length = int(self.headers.get("Content-Length") or 0)
-                body = json.loads(self.rfile.read(length)) if length else None
-                request = Request(
-                    self.command,
-                    address.path,
-                    dict(parse_qsl(address.query)),
-                    dict(self.headers),
-                    body,
-                )
-                with api.changed:
-                    api.requests.append(request)
-                    fault = api._take_fault(request.kind)
-                    api.changed.notify_all()
-                if request.kind in api.gates:
-                    api.gates[request.kind].wait(PATIENCE)
-                try:
-                    self._reply(request, fault)
-                except OSError:
-                    self.close_connection = True
+    def _serve(self) -> None:
+        address = urlsplit(self.path)
+        length = int(self.headers.get("Content-Length") or 0)
+        body = json.loads(self.rfile.read(length)) if length else None
+        request = Request(
+            self.command,
+            address.path,
+            dict(parse_qsl(address.query)),
+            dict(self.headers),
+            body,
+        )
+        with self.api.changed:
+            self.api.requests.append(request)
+            fault = self.api._take_fault(request.kind)
+            self.api.changed.notify_all()
+        if request.kind in self.api.gates:
+            self.api.gates[request.kind].wait(PATIENCE)
+        try:
+            self._reply(request, fault)
+        except OSError:
+            self.close_connection = True
 
-            do_GET = do_PUT = do_POST = do_PATCH = _serve  # noqa: N815 - the base class names them
+    do_GET = do_PUT = do_POST = do_PATCH = _serve  # noqa: N815 - the base class names them
 
-            def _reply(self, request: Request, fault: Fault | None) -> None:
-                if fault is not None and (fault.status != 200 or fault.body is not None):
-                    status = {
-                        "kind": "Status",
-                        "reason": fault.reason,
-                        "message": "as told",
-                        "code": fault.status,
-                    }
-                    body = json.dumps(status).encode() if fault.body is None else fault.body
-                    self._whole(fault.status, body, fault.headers)
-                elif fault is not None and request.kind != "watch":
-                    self._break(fault)
-                elif request.kind == "watch":
-                    self._watch(request, fault)
-                elif (request.method, request.path) in api.writes:
-                    code, answer = api.writes[request.method, request.path](request)
-                    self._whole(code, json.dumps(answer).encode(), {})
-                elif request.kind == "write" or request.path in api.absent:
-                    self._whole(404, b'{"kind":"Status","reason":"NotFound","code":404}', {})
-                else:
-                    self._list(request)
+    def _reply(self, request: Request, fault: Fault | None) -> None:
+        if fault is not None:
+            self._fail(request, fault)
+        elif request.kind == "watch":
+            self._watch(request)
+        elif (request.method, request.path) in self.api.writes:
+            code, answer = self.api.writes[request.method, request.path](request)
+            self._whole(code, json.dumps(answer).encode(), {})
+        elif request.kind == "write" or request.path in self.api.absent:
+            self._whole(404, b'{"kind":"Status","reason":"NotFound","code":404}', {})
+        else:
+            self._list(request)
 
-            def _whole(self, code: int, body: bytes, headers: dict[str, str]) -> None:
-                self.send_response(code)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+    def _fail(self, request: Request, fault: Fault) -> None:
+        if fault.status != 200 or fault.body is not None:
+            status = {
+                "kind": "Status",
+                "reason": fault.reason,
+                "message": "as told",
+                "code": fault.status,
+            }
+            body = json.dumps(status).encode() if fault.body is None else fault.body
+            self._whole(fault.status, body, fault.headers)
+            return
+        if request.kind == "watch":
+            self._open()
+            for event in fault.events:
+                self._chunk(event)
+            if fault.torn is not None:
+                line = json.dumps(fault.torn).encode()
+                self._bytes(line[: len(line) // 2])
+        self._break(fault)
 
-            def _list(self, request: Request) -> None:
-                with api.changed:
-                    items = list(api.objects.get(request.path, {}).values())
-                    version = api.version
-                start = int(request.query.get("continue", "0"))
-                limit = int(request.query.get("limit", "0")) or len(items)
-                metadata = {"resourceVersion": str(version)}
-                if start + limit < len(items):
-                    metadata["continue"] = str(start + limit)
-                page = {"metadata": metadata, "items": items[start : start + limit]}
-                self._whole(200, json.dumps(page).encode(), {})
+    def _whole(self, code: int, body: bytes, headers: dict[str, str]) -> None:
+        self.send_response(code)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
-            def _watch(self, request: Request, fault: Fault | None) -> None:
-                self.send_response(200)
-                self.send_header("Transfer-Encoding", "chunked")
-                self.end_headers()
-                if fault is not None:
-                    for event in fault.events:
-                        self._chunk(event)
-                    if fault.torn is not None:
-                        line = json.dumps(fault.torn).encode()
-                        self._bytes(line[: len(line) // 2])
-                    self._break(fault)
-                    return
-                since = int(request.query["resourceVersion"])
-                if since < api.compacted:
-                    gone = {"kind": "Status", "code": 410, "reason": "Expired", "message": "old"}
-                    self._chunk({"type": "ERROR", "object": gone})
-                    self._end()
-                    return
-                self._follow(request.path, since)
+    def _list(self, request: Request) -> None:
+        with self.api.changed:
+            items = list(self.api.objects.get(request.path, {}).values())
+            version = self.api.version
+        start = int(request.query.get("continue", "0"))
+        limit = int(request.query.get("limit", "0")) or len(items)
+        metadata = {"resourceVersion": str(version)}
+        if start + limit < len(items):
+            metadata["continue"] = str(start + limit)
+        page = {"metadata": metadata, "items": items[start : start + limit]}
+        self._whole(200, json.dumps(page).encode(), {})
 
-            def _follow(self, path: str, since: int) -> None:
-                with api.changed:
-                    round_ = api.watch_round
-                    api.open_watches += 1
-                    api.changed.notify_all()
-                try:
-                    self._tell(path, since, round_)
-                finally:
-                    with api.changed:
-                        api.open_watches -= 1
+    def _open(self) -> None:
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
 
-            def _tell(self, path: str, since: int, round_: int) -> None:
-                while True:
-                    with api.changed:
-                        api.changed.wait_for(
-                            lambda: (
-                                api.closing
-                                or api.watch_round != round_
-                                or any(at > since for at, _ in api.history.get(path, []))
-                            )
-                        )
-                        due = [e for e in api.history.get(path, []) if e[0] > since]
-                        over = api.closing or api.watch_round != round_
-                        reset = api.reset_round and not api.closing
-                    for at, event in due:
-                        self._chunk(event)
-                        since = at
-                    if over:
-                        self._break(Fault(reset=reset))
-                        return
+    def _watch(self, request: Request) -> None:
+        self._open()
+        since = int(request.query["resourceVersion"])
+        if since < self.api.compacted:
+            gone = {"kind": "Status", "code": 410, "reason": "Expired", "message": "old"}
+            self._chunk({"type": "ERROR", "object": gone})
+            self._end()
+            return
+        self._follow(request.path, since)
 
-            def _chunk(self, event: dict[str, Any]) -> None:
-                self._bytes(json.dumps(event).encode() + b"\n")
+    def _follow(self, path: str, since: int) -> None:
+        with self.api.changed:
+            round_ = self.api.watch_round
+            self.api.open_watches += 1
+            self.api.changed.notify_all()
+        try:
+            self._tell(path, since, round_)
+        finally:
+            with self.api.changed:
+                self.api.open_watches -= 1
 
-            def _bytes(self, line: bytes) -> None:
-                self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
-                self.wfile.flush()
+    def _tell(self, path: str, since: int, round_: int) -> None:
+        def over() -> bool:
+            return self.api.closing or self.api.watch_round != round_
 
-            def _end(self) -> None:
-                self.wfile.write(b"0\r\n\r\n")
-                self.wfile.flush()
+        def due() -> list[tuple[int, dict[str, Any]]]:
+            return [event for event in self.api.history.get(path, []) if event[0] > since]
 
-            def _break(self, fault: Fault) -> None:
-                if fault.stall:
-                    with api.changed:
-                        api.changed.wait_for(lambda: api.closing)
-                elif fault.reset:
-                    linger = struct.pack("ii", 1, 0)
-                    self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-                    self.close_connection = True
-                    self.connection.close()
-                    return
-                else:
-                    self._end()
-                self.close_connection = True
+        while True:
+            with self.api.changed:
+                self.api.changed.wait_for(lambda: over() or due())
+                events, last = due(), over()
+                reset = self.api.reset_round and not self.api.closing
+            for at, event in events:
+                self._chunk(event)
+                since = at
+            if last:
+                self._break(Fault(reset=reset))
+                return
 
-        return Handler
+    def _chunk(self, event: dict[str, Any]) -> None:
+        self._bytes(json.dumps(event).encode() + b"\n")
+
+    def _bytes(self, line: bytes) -> None:
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
+        self.wfile.flush()
+
+    def _end(self) -> None:
+        self.wfile.write(b"0\r\n\r\n")
+        self.wfile.flush()
+
+    def _break(self, fault: Fault) -> None:
+        if fault.stall:
+            with self.api.changed:
+                self.api.changed.wait_for(lambda: self.api.closing)
+        elif fault.reset:
+            linger = struct.pack("ii", 1, 0)
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            self.close_connection = True
+            self.connection.close()
+            return
+        else:
+            self._end()
+        self.close_connection = True

@@ -1,5 +1,6 @@
 """The view over all caches: what is believed, what is Unknown, what holds everything up."""
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -246,8 +247,6 @@ async def test_config_map_name_that_leads_elsewhere_is_refused(
 
 
 def test_stop_ends_every_thread(api: FakeApi, start: ClusterFactory, now: Any) -> None:
-    import threading
-
     cluster = start()
     synced(api, cluster)
     api.eventually(lambda: api.open_watches == len(EVERYTHING))

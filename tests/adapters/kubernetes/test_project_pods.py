@@ -1,5 +1,6 @@
 """Pods: what the scheduler counts, and what the conditions say now."""
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -249,7 +250,5 @@ def test_fields_of_any_type_are_read_as_empty_or_malformed_and_nothing_else(
     for part in (spec, status):
         if isinstance(part, dict):
             part[key] = value
-    try:
+    with contextlib.suppress(Malformed):
         project_pod(raw)
-    except Malformed:
-        pass
