@@ -79,7 +79,7 @@ def choose(environment: Mapping[str, str] = os.environ) -> Choice:
         why_not.append(f"plain processes lack {', '.join(lacking)}: {go_missing}")
     raise NoClusterError(
         f"no local cluster can run here. Install Go {CLUSTER.go_version} or newer (the control "
-        "plane is then built once, in about 10 minutes), or Docker and kind.\n  "
+        "plane is then built once, in about 15 minutes), or Docker and kind.\n  "
         + "\n  ".join(why_not)
     )
 

@@ -77,6 +77,18 @@ def operator(
     prometheus_url: Annotated[str, typer.Option(help="Of a Prometheus server.")] = "",
     prometheus_bearer_token_file: Annotated[Path | None, typer.Option()] = None,
     prometheus_ca_file: Annotated[Path | None, typer.Option()] = None,
+    prometheus_namespace_label: Annotated[
+        str, typer.Option(help="Target label with the pod's namespace.")
+    ] = "namespace",
+    prometheus_pod_label: Annotated[
+        str, typer.Option(help="Target label with the pod's name.")
+    ] = "pod",
+    prometheus_instance_label: Annotated[
+        str, typer.Option(help="Target label with the pod's address; empty: not compared.")
+    ] = "instance",
+    prometheus_matchers: Annotated[
+        str, typer.Option(help="Further label equalities: NAME=VALUE, comma-separated.")
+    ] = "",
     scrape_url_template: Annotated[
         str, typer.Option(help="With {ip}, {port}, {path}, {namespace}, {pod}.")
     ] = "http://{ip}:{port}{path}",
@@ -108,6 +120,10 @@ def operator(
                 prometheus_url,
                 bearer_token_file=prometheus_bearer_token_file,
                 ca_file=prometheus_ca_file,
+                namespace_label=prometheus_namespace_label,
+                pod_label=prometheus_pod_label,
+                instance_label=prometheus_instance_label,
+                matchers=_matchers(prometheus_matchers),
             )
             if prometheus_url
             else None,
@@ -222,6 +238,13 @@ def _recorder(path: Path | None) -> Callable[[Record], None] | None:
         directory.write(name_of(record), encode(record))
 
     return write
+
+
+def _matchers(text: str) -> tuple[tuple[str, str], ...]:
+    pairs = [item.partition("=") for item in text.split(",") if item]
+    if any(not sign for _, sign, _ in pairs):
+        raise ValueError(f"--prometheus-matchers {text}: give NAME=VALUE, comma-separated")
+    return tuple((name, value) for name, _, value in pairs)
 
 
 def _own_namespace() -> str:

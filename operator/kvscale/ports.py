@@ -64,7 +64,6 @@ class WorkloadRecord:
 
     Attributes:
         selector: `matchLabels` (and single-value `matchExpressions`) of its selector.
-        selector_text: the same as a label-selector string.
         needs: of one pod of its template.
         template_key: changes when the template changes; resolution is cached by it.
     """

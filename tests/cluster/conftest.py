@@ -9,6 +9,7 @@ import pytest
 
 from localcluster import Cluster, NoClusterError, open_cluster
 from localcluster.binaries import choose, programs
+from support.operator_rig import engines, operator, shared_node, target  # noqa: F401 - fixtures
 
 POOL_LABEL = "localcluster.kvscale.io/pool"
 

@@ -1,6 +1,7 @@
 """The Kubernetes adapter against the real API server, scheduler and controllers."""
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -313,6 +314,15 @@ def test_api_server_that_dies_and_comes_back_is_caught_up_with(
     eventually(lambda: ref not in cluster.view().workloads, "the deletion seen", within=60.0)
     eventually(lambda: not pods_of(cluster.view(), namespace), "its pods gone", within=60.0)
     eventually(lambda: cluster.view().not_synced == (), "the caches synced", within=60.0)
+
+
+def test_stop_ends_watches_over_tls(cluster: KubernetesCluster) -> None:
+    def watching() -> list[threading.Thread]:
+        return [t for t in threading.enumerate() if t.name.startswith("reflector ")]
+
+    assert len(watching()) == 8
+    cluster.stop(seconds=5.0)
+    assert watching() == []
 
 
 def restricted(cluster: Cluster, namespace: str, rules: list[dict[str, Any]]) -> Path:

@@ -228,7 +228,8 @@ class _Page(Collector):
             "enable_prefix_caching": "False",
             "gpu_memory_utilization": str(exposition.gpu_memory_utilization),
             "num_cpu_blocks": "0" if exposition.names is Names.V0 else "None",
-            "num_gpu_blocks": str(self.settings.kv_blocks),
+            # The sum over the server's engines (v1/engine/core_client.py), on each of them.
+            "num_gpu_blocks": str(self.settings.kv_blocks * len(self.engines)),
             "num_gpu_blocks_override": "None",
             "sliding_window": "None",
         }

@@ -1,0 +1,251 @@
+"""The operator on the real API server: from a pool to a replica count, and why."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from localcluster import KubectlError, eventually
+from support.engine_pages import Load
+from support.operator_rig import NODES, Target, deployment, is_true, kvscale, pool
+
+pytestmark = pytest.mark.usefixtures("operator")
+
+TRAFFIC = {
+    "requestsPerMinute": {"mean": 4000, "peak": 8000},
+    "promptTokens": {"mean": 900, "p95": 3300},
+    "outputTokens": {"mean": 220, "p95": 640},
+}
+NO_WINDOW = {"stabilizationWindowSeconds": 0}
+ONE_AT_ONCE = {"scaleDown": NO_WINDOW | {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 600}]}}  # fmt: skip
+HEAVY = Load(used=900, running=30)
+"""Of one engine: 900 of 1,000 blocks; 850 are planned for."""
+
+
+@pytest.fixture(scope="module")
+def shrinking(operator, control_plane, engines):
+    """A pool that has too many replicas since the module began: its proof takes a minute."""
+    namespace = control_plane.create_namespace("operator-shrinks")
+    engines.show(namespace, Load(used=200, running=10))
+    target = Target(control_plane, namespace).deploy(4)
+    target.declare(scaling={"behavior": ONE_AT_ONCE})
+    target.until_condition("MetricsAvailable", "True")
+    yield target
+    control_plane.kubectl("delete", "namespace", namespace, "--wait=false")
+
+
+@pytest.fixture(autouse=True)
+def _early(shrinking):
+    """The minute of that proof passes while the other tests run."""
+
+
+def test_a_pool_is_answered_in_every_way_that_kubectl_asks(control_plane, engines, target):
+    engines.show(target.namespace, Load(used=400, running=20))
+    target.deploy(2).declare()
+    where = ("-n", target.namespace)
+    control_plane.kubectl("wait", "--for=condition=Ready", "kvp/llama", *where, "--timeout=30s")
+    target.until_condition("MetricsAvailable", "True", "Fresh")
+    status = target.status()
+    assert status["observedGeneration"] == target.pool()["metadata"]["generation"]
+    assert {one["type"]: one["status"] for one in status["conditions"]} == {
+        "Ready": "True",
+        "TargetResolved": "True",
+        "CapacityKnown": "True",
+        "MetricsAvailable": "True",
+        "CeilingVerified": "False",  # the engines say 1,001 blocks, an H100 has 28,000
+        "TrafficAsDeclared": "Unknown",
+        "ScalingLimited": "True",
+        "Stalled": "False",
+    }
+    assert status["replicas"]["current"] == status["replicas"]["ready"] == 2
+    header, row = control_plane.kubectl("get", "kvp", *where).splitlines()
+    cells = dict(zip(header.split(), row.split(), strict=True))
+    assert cells["TARGET"] == "llama"
+    assert (cells["DESIRED"], cells["SERVING"], cells["OCCUPANCY%"]) == ("2", "2", "40")
+    assert (cells["BOUND"], cells["READY"]) == ("KV", "True")
+    described = control_plane.kubectl("describe", "kvp/llama", *where)
+    assert "Binding Bound:" in described
+    # events are found by the pool's uid: describe shows them beneath the object
+    events = described.partition("\nEvents:")[2]
+    assert "EngineDiffers" in events, described
+
+
+def test_explain_prints_the_trace_of_the_decision(target, engines, control_plane):
+    engines.show(target.namespace, Load(used=400, running=20))
+    target.deploy().declare()
+    target.until_condition("MetricsAvailable", "True")
+    page = kvscale(
+        "explain", f"{target.namespace}/llama", "--kubeconfig", str(control_plane.kubeconfig)
+    )
+    assert page.startswith(f"InferencePool {target.namespace}/llama")
+    assert "400 blocks / (1,000 usable a replica at 85 %) = 0.47" in page
+    for step in ("usableBlocksPerEngine", "usedBlocks", "growthBlocks", "boundKV"):
+        assert step in page
+    assert "40 % of the blocks used; 20 running" in page
+
+
+def test_the_first_size_is_the_floor_that_plan_computes_before_there_is_a_metric(
+    target, tmp_path
+):
+    manifest = [deployment("llama", 1), pool("llama", traffic=TRAFFIC)]
+    file = tmp_path / "pool.yaml"
+    file.write_text("\n---\n".join(map(json.dumps, manifest)))
+    planned = json.loads(kvscale("plan", "-f", str(file), "--gpu=H100", "-o", "json"))["floor"]
+    assert planned["mean"]["replicas"] > 1
+    target.deploy(ready=False).declare(traffic=TRAFFIC)
+    target.until_replicas(planned["mean"]["replicas"])
+    status = target.until(
+        lambda it: (s := it.status()).get("scalings") and s, "the scaling in the status"
+    )
+    assert status["floor"]["meanReplicas"] == planned["mean"]["replicas"]
+    assert status["floor"]["peakReplicas"] == planned["peak"]["replicas"]
+    assert [(one["before"], one["reason"]) for one in status["scalings"]] == [(1, "FirstSize")]
+
+
+def test_cache_pressure_adds_replicas_by_the_scale_subresource(target, engines):
+    engines.show(target.namespace, Load(used=400, running=20))
+    target.deploy().declare()
+    target.until_condition("MetricsAvailable", "True")
+    assert target.replicas() == 1
+    engines.show(target.namespace, Load(used=900, running=40, waiting=40))
+    target.until_replicas(3)  # (900 used + 40 that wait at 22.5 each) / 850 = 2.1
+    engines.show(target.namespace, Load(used=500, running=20))
+    status = target.until(
+        lambda it: (s := it.status()).get("scalings") and s, "the scaling in the status"
+    )
+    assert [(s["before"], s["after"], s["reason"]) for s in status["scalings"]] == [
+        (1, 3, "AsNeeded")
+    ]
+    assert status["memory"]["lastWrittenReplicas"] == 3
+    fields = target.deployment()["metadata"]["managedFields"]
+    owners = [
+        (one["manager"], one["operation"], one.get("subresource"))
+        for one in fields
+        if "f:replicas" in one["fieldsV1"].get("f:spec", {})
+    ]
+    assert owners == [("kvscale", "Update", "scale")]
+    target.until(lambda it: it.ready_pods() == 3, "three ready pods")
+
+
+def test_what_cannot_be_placed_waits_in_small_number(control_plane, engines, target, node_pool):
+    node_pool.add(gpus=2)
+    engines.show(target.namespace, Load(used=900, running=40, waiting=160))
+    target.deploy(nodeSelector=node_pool.selector).declare()
+    target.until_replicas(4)  # 2 devices, and maxPendingReplicas is 2
+    limited = target.until_condition("ScalingLimited", "True", "NotPlaceable")
+    assert "2 placeable, 2 more may wait for nodes" in limited["message"]
+    assert "nvidia.com/gpu" in limited["message"]
+    waiting = target.until(
+        lambda it: (p := [one for one in it.pods() if not is_true(one, "PodScheduled")])
+        and len(it.pods()) == 4 and p,
+        "pods that the scheduler leaves",
+    )  # fmt: skip
+    target.until(lambda it: it.ready_pods() == 2, "two ready pods")
+    assert len(waiting) == 2
+    counts = target.status()["replicas"]
+    assert counts["wanted"] > counts["desired"] == 4
+    assert counts["placeable"] == 2
+    target.until_rounds(engines)
+    assert target.replicas() == 4
+
+
+def test_a_lowered_maximum_acts_at_once_and_without_metrics(target):
+    target.deploy(5).declare()
+    target.until_condition("MetricsAvailable", "False")
+    assert target.replicas() == 5
+    target.declare(scaling={"maxReplicas": 2})
+    target.until_replicas(2, within=10)
+    target.until_condition("Stalled", "False")
+    assert target.status()["decision"]["reason"] in {"TooManyReplicas", "HoldOnUnknown"}
+
+
+def test_a_deleted_pool_leaves_its_deployment_as_it_is(control_plane, engines, target):
+    engines.show(target.namespace, HEAVY)
+    target.deploy().declare()
+    finalizers = []
+
+    def written(it):
+        finalizers.extend(it.pool()["metadata"].get("finalizers", []))
+        return it.replicas() == 2 and it.status().get("scalings")
+
+    target.until(written, "a scaling")
+    target.until(lambda it: it.deployment()["status"].get("observedGeneration") == 2, "settled")
+    control_plane.kubectl("delete", "kvp/llama", "-n", target.namespace, "--timeout=5s")
+    with pytest.raises(KubectlError, match="NotFound"):
+        target.pool()
+    before = target.deployment()
+    asked = {pod["metadata"]["name"]: 0 for pod in target.pods()}
+    # whoever is still asked for metrics is still being looked after
+    counts = {name: engines.asked(target.namespace, name) for name in asked}
+    other = Target(control_plane, target.namespace, "other").deploy().declare()
+    other.until_condition("Ready", "True")
+    assert {name: engines.asked(target.namespace, name) - n for name, n in counts.items()} <= {
+        name: 1 for name in asked
+    } | asked
+    after = target.deployment()
+    assert after["spec"] == before["spec"]
+    assert after["metadata"]["generation"] == before["metadata"]["generation"]
+    assert "finalizers" not in after["metadata"]
+    assert finalizers == []
+
+
+def test_recommend_says_what_it_would_do_and_does_nothing(target, engines):
+    engines.show(target.namespace, HEAVY)
+    target.deploy().declare(mode="Recommend")
+    status = target.until(
+        lambda it: (s := it.status()).get("replicas", {}).get("desired") == 2 and s, "2 desired"
+    )
+    assert status["mode"] == "Recommend"
+    assert "nothing is written" in status["decision"]["message"]
+    target.until_rounds(engines)
+    assert target.replicas() == 1
+    assert "scalings" not in target.status()
+    managers = {one["manager"] for one in target.deployment()["metadata"]["managedFields"]}
+    assert "kvscale" not in managers
+
+
+def test_pause_hold_and_freeze_keep_the_count_until_they_end(target, engines):
+    engines.show(target.namespace, HEAVY)
+    target.deploy()
+    later = (datetime.now(UTC) + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    target.declare(mode="Paused")
+    decided = lambda reason: lambda it: it.status().get("decision", {}).get("reason") == reason  # noqa: E731
+    target.until(decided("Paused"), "paused")
+    target.annotate(f"kvscale.io/hold-until={later}")
+    target.declare()
+    target.until(decided("OnHold"), "on hold")
+    target.annotate("kvscale.io/freeze=ScaleUp", "kvscale.io/hold-until-")
+    target.until(decided("Frozen"), "frozen")
+    assert target.replicas() == 1
+    target.annotate("kvscale.io/freeze-")
+    target.until_replicas(2)
+
+
+def test_the_smallest_example_of_the_repository_works_as_it_stands(
+    control_plane, engines, namespace, shared_node
+):
+    examples = Path(__file__).parents[2] / "examples"
+    for name in ("vllm-llama-3.1-8b-l4.yaml", "smallest.yaml"):
+        control_plane.apply((examples / name).read_text(), namespace=namespace)
+    target = Target(control_plane, namespace)
+    target.until_condition("Ready", "True")
+    target.until_condition("MetricsAvailable", "Unknown", "NoReadyPods")
+    assert eventually(lambda: target.condition("TargetResolved")["status"]) == "True"
+
+
+def test_one_replica_is_removed_once_its_removal_is_proven(shrinking, engines):
+    """200 blocks on each of 4 engines fit 1; the proof wants 60 s of samples without a gap."""
+    shrinking.until_replicas(3, within=90)
+    status = shrinking.until(
+        lambda it: (s := it.status()).get("scalings") and s, "the scaling in the status"
+    )
+    assert [(s["before"], s["after"]) for s in status["scalings"]] == [(4, 3)]
+    at = datetime.fromisoformat(status["scalings"][0]["time"])
+    created = datetime.fromisoformat(shrinking.pool()["metadata"]["creationTimestamp"])
+    assert (at - created).total_seconds() >= 60
+    shrinking.until(lambda it: it.ready_pods() == 3 and len(it.pods()) == 3, "three pods")
+    shrinking.until_rounds(engines)
+    assert shrinking.replicas() == 3  # one in ten minutes
+    assert shrinking.status()["replicas"]["wanted"] == 1
+    shrinking.until_condition("ScalingLimited", "True", "ScaleDownLimit")
