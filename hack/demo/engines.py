@@ -98,9 +98,7 @@ class Engines:
     def follow(self) -> None:
         """Bring the fleet up to date with the cluster and with the time."""
         pods = self._cache.records()
-        self.fleet.set_pods(
-            _fleet_pod(pod, self._key) for pod in pods if pod.phase == "Running"
-        )
+        self.fleet.set_pods(_fleet_pod(pod, self._key) for pod in pods if pod.phase == "Running")
         now = self._clock.now()
         if self.began_at is not None:
             self.device_seconds += self._held * (now - self._looked_at)

@@ -34,7 +34,7 @@ SCALING: dict[str, Any] = {
         }
     },
 }
-"""The default removes one pod in five minutes, too slowly to be watched; nothing else is changed."""
+"""The default removes one pod in five minutes, too slowly to be watched; the rest is as it is."""
 
 
 class DemoError(RuntimeError):

@@ -41,17 +41,18 @@ class Timeline:
 
 def draw(timeline: Timeline, folder: Path) -> list[Path]:
     """Draw it; the files."""
-    settings = {
-        "font.family": "DejaVu Sans",
-        "font.size": 10,
-        "text.color": INK,
-        "axes.edgecolor": GREY,
-        "axes.labelcolor": INK,
-        "xtick.color": GREY,
-        "ytick.color": GREY,
-        "svg.fonttype": "path",
-    }
-    with mpl.rc_context(settings):
+    with mpl.rc_context(
+        {
+            "font.family": "DejaVu Sans",
+            "font.size": 10,
+            "text.color": INK,
+            "axes.edgecolor": GREY,
+            "axes.labelcolor": INK,
+            "xtick.color": GREY,
+            "ytick.color": GREY,
+            "svg.fonttype": "path",
+        }
+    ):
         figure = Figure(figsize=(13, 9.2), layout="constrained")
         load, cache, replicas = figure.subplots(3, 1, sharex=True, height_ratios=(1.0, 1.3, 2.2))
         figure.suptitle(

@@ -4,15 +4,13 @@ import asyncio
 import json
 import shutil
 import time
-from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 
 from demo.engines import Engines
 from demo.manifests import NAMESPACE, DemoError, Objects
 from demo.picture import rate
 from demo.rounds import Reader, Round
-from demo.screen import Row, open_screen
+from demo.screen import Row, Screen, open_screen
 from demo.stage import OPERATOR_LOG, RECORD, operator
 from demo.story import FACTOR, OUTPUT
 from kvscale.adapters.clock import CompressedClock, SystemClock
@@ -77,7 +75,7 @@ async def play(cluster: Cluster, wanted: Objects, workload: Workload) -> Played:
     child = operator(cluster, server.url, zero)
     try:
         child.start()
-        run = _Run(engines, Reader(RECORD, zero), child, workload, clock, zero)
+        run = _Run(engines, Reader(RECORD, zero), child, workload, zero)
         await run.follow()
         status = await asyncio.to_thread(
             cluster.kubectl, "get", "inferencepools.kvscale.io", "-n", NAMESPACE
@@ -87,3 +85,78 @@ async def play(cluster: Cluster, wanted: Objects, workload: Workload) -> Played:
         child.stop(graceful=True)
         engines.stop()
         await server.stop()
+
+
+class _Run:
+    """Follows engines and operator, and keeps what they did."""
+
+    def __init__(
+        self, engines: Engines, reader: Reader, child: Child, workload: Workload, zero: float
+    ) -> None:
+        self._engines = engines
+        self._reader = reader
+        self._child = child
+        self._workload = workload
+        self._zero = zero
+        self._rounds: list[Round] = []
+        self._finished: list[Finished] = []
+        self._preempted = 0
+        self._shown_at = -ROW_SECONDS
+
+    async def follow(self) -> None:
+        """Until the traffic is over and answered.
+
+        Raises:
+            DemoError: something that had to happen did not.
+        """
+        begun = time.monotonic()
+        length = STARTUP_LIMIT_SECONDS + self._workload.seconds / FACTOR
+        with open_screen() as screen:
+            while not self._engines.over:
+                self._look(screen)
+                waited = time.monotonic() - begun
+                if self._began is None and waited > STARTUP_LIMIT_SECONDS:
+                    raise DemoError("no replica became ready")
+                if waited > length + STARTUP_LIMIT_SECONDS:
+                    raise DemoError("the traffic is over, and requests are still unanswered")
+                await asyncio.sleep(LOOK_SECONDS)
+            self._look(screen)
+
+    def _look(self, screen: Screen) -> None:
+        self._engines.follow()
+        self._finished += self._engines.take_finished()
+        for one in self._reader.new():
+            self._rounds.append(one)
+            self._preempted += one.preemptions
+            if one.write is not None or one.at - self._shown_at >= ROW_SECONDS:
+                self._shown_at = one.at
+                requests = rate(self._arrivals, one.at)
+                screen.show(Row(one, requests, self._preempted))
+        if not self._child.running:
+            raise DemoError(self._child.report())
+
+    @property
+    def _began(self) -> float | None:
+        began = self._engines.began_at
+        return None if began is None else began - self._zero
+
+    @property
+    def _arrivals(self) -> list[float]:
+        began = self._began
+        if began is None:
+            return []
+        return [began + request.arrived_at for request in self._workload.requests]
+
+    def played(self, status: str) -> Played:
+        """The whole of it."""
+        began = self._began
+        if began is None or not self._rounds:
+            raise DemoError(f"the operator decided nothing: {self._child.report()}")
+        return Played(
+            rounds=tuple(self._rounds),
+            finished=tuple(self._finished),
+            device_seconds=self._engines.device_seconds,
+            began=began,
+            ended=self._rounds[-1].at,
+            status=status,
+        )

@@ -1,9 +1,11 @@
 """What is played: how fast, on which nodes, and which part of the recorded traffic."""
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from kvscale.sim.arrivals import Workload, read_azure_trace
+from kvscale.sim.request import Request
 
 ROOT = Path(__file__).parents[2]
 OUTPUT = ROOT / "demo"
@@ -51,7 +53,7 @@ service to it, and away again. Trace and demo end with the last turn."""
 
 def share(turns: tuple[Turn, ...], second: float) -> float:
     """The share of the requests that is played at a second of the trace, in percent."""
-    for before, after in zip(turns, turns[1:], strict=False):
+    for before, after in pairwise(turns):
         if before.second <= second < after.second:
             passed = (second - before.second) / (after.second - before.second)
             return before.percent + passed * (after.percent - before.percent)
@@ -64,7 +66,7 @@ def thin(workload: Workload, turns: tuple[Turn, ...], label: str) -> Workload:
     No chance is involved: the shares are summed up, and each whole hundred lets a request through.
     """
     end, due = turns[-1].second, 0.0
-    kept = []
+    kept: list[Request] = []
     for request in workload.requests:
         if request.arrived_at >= end:
             break

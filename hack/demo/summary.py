@@ -90,9 +90,7 @@ def peak(rounds: Sequence[Round]) -> int:
 def shortcomings(rounds: Sequence[Round]) -> list[str]:
     """What the demo did not show, one sentence each; nothing, when it did what it is for."""
     moves = Moves.of(rounds)
-    pressed = [
-        one for one in moves.out if one.bound == "KV" and (one.occupancy or 0) >= PRESSURE
-    ]
+    pressed = [one for one in moves.out if one.bound == "KV" and (one.occupancy or 0) >= PRESSURE]
     found = []
     if not pressed:
         found.append(
@@ -120,9 +118,9 @@ def report(dynamic: Service, constant: Service, rounds: Sequence[Round]) -> list
         ("GPU seconds", [f"{one.device_seconds:,.0f}" for _, one in columns]),
     ):
         lines.append(name.ljust(24) + "".join(value.rjust(22) for value in values))
-    return [
-        *lines,
+    told = (
         f"{rounds[0].current} -> {highest} -> {rounds[-1].current} replicas: "
         f"{len(moves.out)} scale-outs, {len(moves.back)} scale-ins, {saved:.0%} fewer GPU seconds "
-        "than the peak held throughout",
-    ]
+        "than the peak held throughout"
+    )
+    return [*lines, "", told]

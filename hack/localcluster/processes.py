@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 import weakref
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -40,6 +41,20 @@ class Child:
         prefix = [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
         self._process = _spawner.submit(self._spawn, prefix + self._command).result()
         _living.add(self)
+        if prefix:
+            self._await_death_signal(prefix[0])
+
+    def _await_death_signal(self, setpriv: str) -> None:
+        """Wait until setpriv has become the program: had we died before, it would live on."""
+        shown = Path(f"/proc/{self._process.pid if self._process else 0}/cmdline")
+        deadline = time.monotonic() + STOP_SECONDS
+        while self.running and time.monotonic() < deadline:
+            try:
+                if shown.read_bytes().split(b"\0")[0].decode() not in {setpriv, "setpriv", ""}:
+                    return
+            except OSError:
+                return  # ended, or no /proc: nothing to wait for
+            time.sleep(0.001)
 
     def _spawn(self, command: list[str]) -> subprocess.Popen[bytes]:
         self.log.parent.mkdir(parents=True, exist_ok=True)

@@ -92,14 +92,14 @@ def test_the_first_size_is_the_floor_that_plan_computes_before_there_is_a_metric
     file = tmp_path / "pool.yaml"
     file.write_text("\n---\n".join(map(json.dumps, manifest)))
     planned = json.loads(kvscale("plan", "-f", str(file), "--gpu=H100", "-o", "json"))["floor"]
-    assert planned["mean"]["replicas"] > 1
+    assert planned["atMean"] > 1
     target.deploy(ready=False).declare(traffic=TRAFFIC)
-    target.until_replicas(planned["mean"]["replicas"])
+    target.until_replicas(planned["atMean"])
     status = target.until(
         lambda it: (s := it.status()).get("scalings") and s, "the scaling in the status"
     )
-    assert status["floor"]["meanReplicas"] == planned["mean"]["replicas"]
-    assert status["floor"]["peakReplicas"] == planned["peak"]["replicas"]
+    assert status["floor"]["meanReplicas"] == planned["atMean"]
+    assert status["floor"]["peakReplicas"] == planned["atPeak"]
     assert [(one["before"], one["reason"]) for one in status["scalings"]] == [(1, "FirstSize")]
 
 

@@ -141,6 +141,7 @@ def test_the_cache_configuration_is_all_strings_and_unset_is_none() -> None:
         dict(own) for (name, own), value in read(text).items() if name == "vllm:cache_config_info"
     ]
     assert [config.pop("engine") for config in configs] == ["0", "1"]
+    assert {config.pop("num_gpu_blocks") for config in configs} == {str(2 * SETTINGS.kv_blocks)}
     for config in configs:
         assert config == {
             "block_size": "16",
@@ -150,7 +151,6 @@ def test_the_cache_configuration_is_all_strings_and_unset_is_none() -> None:
             "kv_cache_memory_bytes": "None",
             "kv_cache_size_tokens": "73184",
             "num_cpu_blocks": "None",
-            "num_gpu_blocks": "4575",
             "num_gpu_blocks_override": "None",
             "sliding_window": "None",
         }

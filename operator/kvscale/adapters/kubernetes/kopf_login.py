@@ -11,7 +11,8 @@ from kubernetes.client import Configuration
 def connection_info(configuration: Configuration) -> dict[str, Any]:
     """Arguments of `kopf.ConnectionInfo`: server, authority, and one of token or certificate."""
     scheme, token = "Bearer", None
-    header = configuration.get_api_key_with_prefix("authorization")
+    # Named as the client itself names it (kubernetes 37 client/configuration.py, auth_settings).
+    header = configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
     if header:
         first, _, rest = header.partition(" ")
         scheme, token = (first, rest) if rest else ("Bearer", first)

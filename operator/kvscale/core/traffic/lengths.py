@@ -10,11 +10,11 @@ whole curve by one exponent, which leaves every declared percentile where it is.
 """
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from statistics import NormalDist
 
 from kvscale.core.capacity.ceiling import Refusal
@@ -43,6 +43,7 @@ TAIL_RATIO = 100.0
 
 _TOP = 9_995
 _BENDS = 3.0
+_WEIGHTS = tuple(right - left for left, right in pairwise(LEVELS))
 _SCORES = tuple(NormalDist().inv_cdf(min(max(level, ONE - _TOP), _TOP) / ONE) for level in LEVELS)
 
 
@@ -80,15 +81,15 @@ class Lengths:
     def variance(self) -> float:
         """Variance in square tokens."""
         second = sum(
-            (right - left) * (a * a + a * b + b * b) / 3
-            for (left, right), (a, b) in zip(pairwise(LEVELS), pairwise(self.values), strict=True)
+            weight * (a * a + a * b + b * b) / 3
+            for weight, (a, b) in zip(_WEIGHTS, pairwise(self.values), strict=True)
         )
         return max(0.0, second / ONE - self.mean() * self.mean())
 
     def cells(self) -> Iterator[tuple[int, float]]:
         """Weight (ten-thousandths) and mean length of each cell, ascending."""
-        for (left, right), (a, b) in zip(pairwise(LEVELS), pairwise(self.values), strict=True):
-            yield right - left, (a + b) / 2
+        for weight, (a, b) in zip(_WEIGHTS, pairwise(self.values), strict=True):
+            yield weight, (a + b) / 2
 
     def capped(self, limit: int) -> "Lengths":
         """The same with nothing longer than `limit` tokens."""
@@ -175,20 +176,22 @@ def total(prompt: Lengths, output: Lengths) -> Lengths:
     for fixed, other in ((prompt, output), (output, prompt)):
         if fixed.values[0] == fixed.values[-1]:
             return Lengths(tuple(fixed.values[0] + value for value in other.values))
-    sums = sorted((p + o, v * w) for v, p in prompt.cells() for w, o in output.cells())
-    levels, lengths = [0.0], [prompt.values[0] + output.values[0]]
-    below = 0
-    for length, weight in sums:
-        levels.append((below + weight / 2) / ONE)
-        lengths.append(length)
-        below += weight
-    levels.append(float(ONE))
-    lengths.append(prompt.values[-1] + output.values[-1])
-    values, right = [], 1
+    prompts, outputs = tuple(prompt.cells()), tuple(output.cells())
+    sums = [p + o for _, p in prompts for _, o in outputs]
+    weights = [v * w for v, _ in prompts for w, _ in outputs]
+    order = sorted(range(len(sums)), key=sums.__getitem__)
+    # A sum stands at the middle of its weight; levels are in ONE's square until they are shared.
+    ascending = [weights[i] for i in order]
+    ends = accumulate(ascending)
+    middles = [end - weight / 2 for end, weight in zip(ends, ascending, strict=True)]
+    levels = [0.0, *middles, float(ONE * ONE)]
+    first, last = prompt.values[0] + output.values[0], prompt.values[-1] + output.values[-1]
+    lengths = [first, *[sums[i] for i in order], last]
+    values = []
     for level in LEVELS:
-        while levels[right] < level:
-            right += 1
-        share = (level - levels[right - 1]) / (levels[right] - levels[right - 1])
+        right = max(1, bisect_left(levels, level * ONE))
+        low, high = levels[right - 1] / ONE, levels[right] / ONE
+        share = (level - low) / (high - low)
         values.append(lengths[right - 1] + share * (lengths[right] - lengths[right - 1]))
     return Lengths(tuple(values))
 
@@ -223,18 +226,38 @@ def _bent(
 
 def _curve(knots: tuple[tuple[int, float], ...], bend: float) -> Lengths:
     """The quantile function through the knots; `bend` above 1 shortens everything between them."""
+    below, within, above, ceiling = _pieces(knots)
+    logs = [start - bend * fall for start, fall in below]
+    logs += [start + rise * math.pow(share, bend) for start, rise, share in within]
+    logs += [start + rise / bend for start, rise in above]
+    return Lengths(tuple(math.exp(min(max(log, 0.0), ceiling)) for log in logs))
+
+
+Straight = tuple[tuple[float, float], ...]
+Bent = tuple[tuple[float, float, float], ...]
+
+
+@lru_cache(maxsize=4)
+def _pieces(knots: tuple[tuple[int, float], ...]) -> tuple[Straight, Bent, Straight, float]:
+    """What the curves through the same knots share: a search for the bend tries two dozen.
+
+    Returns:
+        Of each score: below the first knot (its log length, the fall from there), between two
+        (the lower one's, the rise to the upper, the share of the way), above the last (its log
+        length, the rise from there); and the log of the longest length.
+    """
     points = [(NormalDist().inv_cdf(percent / 100), math.log(x)) for percent, x in knots]
     slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in pairwise(points)] or [SPREAD]
-    ceiling = points[-1][1] + math.log(TAIL_RATIO)
-    values = []
+    (first, low), (last, high) = points[0], points[-1]
+    within = []
     for score in _SCORES:
-        if score <= points[0][0]:
-            log = points[0][1] - slopes[0] * bend * (points[0][0] - score)
-        elif score >= points[-1][0]:
-            log = points[-1][1] + slopes[-1] / bend * (score - points[-1][0])
-        else:
+        if first < score < last:
             right = next(i for i, point in enumerate(points) if point[0] > score)
             (z0, x0), (z1, x1) = points[right - 1], points[right]
-            log = x0 + (x1 - x0) * math.pow((score - z0) / (z1 - z0), bend)
-        values.append(math.exp(min(max(log, 0.0), ceiling)))
-    return Lengths(tuple(values))
+            within.append((x0, x1 - x0, (score - z0) / (z1 - z0)))
+    return (
+        tuple((low, slopes[0] * (first - score)) for score in _SCORES if score <= first),
+        tuple(within),
+        tuple((high, slopes[-1] * (score - last)) for score in _SCORES if first < score >= last),
+        high + math.log(TAIL_RATIO),
+    )

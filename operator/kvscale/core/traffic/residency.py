@@ -5,8 +5,10 @@ a moment is longer than the requests that it is given. Waiting is not residence:
 """
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 
 from kvscale.core.trace import Step, Trace
 from kvscale.core.traffic.lengths import ONE, Lengths
@@ -56,14 +58,23 @@ def residents(prompt: Lengths, output: Lengths, limit: int) -> Residents:
         output: output lengths, with at least one token.
         limit: longest sequence that the engine accepts; an output ends there.
     """
+    cells = tuple(output.cells())
+    lengths = [length for _, length in cells]
+    # Sums over the cells below each one: weight, weight * length, weight * length squared.
+    weights = [0.0, *accumulate(w for w, _ in cells)]
+    firsts = [0.0, *accumulate(w * o for w, o in cells)]
+    seconds = [0.0, *accumulate(w * o * o for w, o in cells)]
     prompts = outputs = held = 0.0
-    for v, p_declared in prompt.cells():
-        p = min(p_declared, limit - 1)
+    for v, declared in prompt.cells():
+        p = min(declared, limit - 1)
+        longest = limit - p
+        below = bisect_right(lengths, longest)
+        ended = ONE - weights[below]
+        first = firsts[below] + ended * longest
+        second = seconds[below] + ended * longest * longest
         prompts += v * p
-        for w, o_declared in output.cells():
-            o = min(o_declared, limit - p)
-            outputs += v * w * o
-            held += v * w * o * (p + o / 2)
+        outputs += v * first
+        held += v * (p * first + second / 2)
     return Residents(prompts / ONE, outputs / (ONE * ONE), held / outputs)
 
 
