@@ -49,7 +49,7 @@ def build_registry(
     loop: Loop,
     probe: Probe,
     *,
-    login: Callable[[], kopf.ConnectionInfo],
+    login: Callable[[], Mapping[str, Any]],
     stop: asyncio.Event,
     start: Callable[[], Awaitable[None]],
     finish: Callable[[], Awaitable[None]],
@@ -60,7 +60,7 @@ def build_registry(
     Args:
         loop: to run and to wake.
         probe: of the loop.
-        login: where the API server is, for kopf's own watch.
+        login: where the API server is, as arguments of kopf.ConnectionInfo, for kopf's own watch.
         stop: set when the operator shall end; also set when the loop dies.
         start: starts the adapters.
         finish: stops them.
@@ -72,7 +72,7 @@ def build_registry(
 
     @kopf.on.login(registry=registry)
     def log_in(**_: object) -> kopf.ConnectionInfo:
-        return login()
+        return kopf.ConnectionInfo(**login())
 
     @kopf.on.startup(registry=registry)
     async def start_up(settings: kopf.OperatorSettings, **_: object) -> None:

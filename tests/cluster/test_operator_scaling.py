@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from localcluster import KubectlError, eventually
+from localcluster import KubectlError
 from support.engine_pages import Load
-from support.operator_rig import NODES, Target, deployment, is_true, kvscale, pool
+from support.operator_rig import Target, deployment, is_true, kvscale, pool
 
 pytestmark = pytest.mark.usefixtures("operator")
 
@@ -19,8 +19,8 @@ TRAFFIC = {
 }
 NO_WINDOW = {"stabilizationWindowSeconds": 0}
 ONE_AT_ONCE = {"scaleDown": NO_WINDOW | {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 600}]}}  # fmt: skip
-HEAVY = Load(used=900, running=30)
-"""Of one engine: 900 of 1,000 blocks; 850 are planned for."""
+HEAVY = Load(used=1000, running=40)
+"""Of one engine: all of its blocks; 850 are planned for, so it takes 1.18 replicas."""
 
 
 @pytest.fixture(scope="module")
@@ -85,9 +85,7 @@ def test_explain_prints_the_trace_of_the_decision(target, engines, control_plane
     assert "40 % of the blocks used; 20 running" in page
 
 
-def test_the_first_size_is_the_floor_that_plan_computes_before_there_is_a_metric(
-    target, tmp_path
-):
+def test_the_first_size_is_the_floor_that_plan_computes_before_there_is_a_metric(target, tmp_path):
     manifest = [deployment("llama", 1), pool("llama", traffic=TRAFFIC)]
     file = tmp_path / "pool.yaml"
     file.write_text("\n---\n".join(map(json.dumps, manifest)))
@@ -228,10 +226,12 @@ def test_the_smallest_example_of_the_repository_works_as_it_stands(
     examples = Path(__file__).parents[2] / "examples"
     for name in ("vllm-llama-3.1-8b-l4.yaml", "smallest.yaml"):
         control_plane.apply((examples / name).read_text(), namespace=namespace)
+    engines.show(namespace, HEAVY)
     target = Target(control_plane, namespace)
     target.until_condition("Ready", "True")
-    target.until_condition("MetricsAvailable", "Unknown", "NoReadyPods")
-    assert eventually(lambda: target.condition("TargetResolved")["status"]) == "True"
+    known = target.until_condition("CapacityKnown", "True", "Reported")
+    assert known["message"].startswith("1,000 usable blocks")
+    target.until_replicas(2)
 
 
 def test_one_replica_is_removed_once_its_removal_is_proven(shrinking, engines):

@@ -1,6 +1,6 @@
 """The ceiling of one engine: the value that `engine_capacity` computes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kvscale.core.trace import Trace
 from kvscale.core.values import Band
@@ -40,6 +40,8 @@ class EngineCapacity:
         devices: devices of the engine.
         assumptions: what was assumed, one sentence each.
         trace: the arithmetic.
+
+    The texts follow from the numbers, so hashes are of the numbers alone.
     """
 
     block_tokens: int
@@ -54,8 +56,8 @@ class EngineCapacity:
     max_num_seqs: int
     max_num_batched_tokens: int
     devices: int
-    assumptions: tuple[str, ...] = ()
-    trace: Trace = ()
+    assumptions: tuple[str, ...] = field(default=(), hash=False)
+    trace: Trace = field(default=(), hash=False)
 
     @property
     def usable_blocks(self) -> Band:

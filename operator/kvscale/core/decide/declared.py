@@ -70,9 +70,6 @@ def read_declared(
         or isinstance(pool.device, Unknown)
     ):
         return Declared(why_no_floor=Unknown(reasons.CAPACITY_UNKNOWN, "no computed ceiling"))
-    if isinstance(blocks, EngineBlocks) and blocks.reported is not None:
-        # An engine's own count narrows the band to a point (rule 7).
-        capacity = replace(capacity, kv_blocks=Band.point(blocks.reported + NULL_BLOCKS))
     if spec.traffic is None:
         longest = capacity.blocks_for(capacity.max_model_len)
         return Declared(
@@ -85,6 +82,7 @@ def read_declared(
         engine=pool.engine,
         device=pool.device,
         capacity=capacity,
+        reported=blocks.reported if isinstance(blocks, EngineBlocks) else None,
         percentile=spec.percentile,
         target_percent=spec.scaling.target_occupancy_percent,
         engines_per_pod=engines_per_pod,
@@ -99,10 +97,14 @@ def _declared(
     engine: EngineConfig,
     device: Device,
     capacity: EngineCapacity,
+    reported: int | None,
     percentile: int,
     target_percent: int,
     engines_per_pod: int,
 ) -> Declared:
+    if reported is not None:
+        # An engine's own count narrows the band to a point (rule 7).
+        capacity = replace(capacity, kv_blocks=Band.point(reported + NULL_BLOCKS))
     longest = capacity.blocks_for(capacity.max_model_len)
     lengths = profile(traffic, capacity.max_model_len)
     if isinstance(lengths, Unknown):

@@ -92,8 +92,16 @@ def _share(wish: Wish, placed: int) -> Fraction:
     return Fraction(placed, wish.wanted)
 
 
+Constraints = tuple[frozenset[tuple[str, str]], object, object]
+
+
 class _Rooms:
-    """Free room of the nodes while replicas are being placed."""
+    """Free room of the nodes while replicas are being placed.
+
+    Room only shrinks, and many pools ask for the same kind of node. So what is found out is kept:
+    the nodes that admit a kind of pod, those of them that still had room for one when last asked,
+    and why there was none (until somebody took room again).
+    """
 
     def __init__(self, nodes: Sequence[NodeState]) -> None:
         self._nodes = sorted(nodes, key=lambda node: node.name)
@@ -104,27 +112,49 @@ class _Rooms:
             }
             for node in self._nodes
         }
-        self._admitting: dict[PoolKey, list[NodeState]] = {}
+        self._admitting: dict[Constraints, list[str]] = {}
+        self._fitting: dict[object, list[str]] = {}
+        self._refusals: dict[object, tuple[int, str]] = {}
+        self._taken = 0
 
     def take(self, wish: Wish) -> str:
         """Take room for one replica on the fullest node that fits; else say why there is none."""
-        admitting = self._admitting.get(wish.key)
-        if admitting is None:
-            admitting = [node for node in self._nodes if admits(node, wish.needs)]
-            self._admitting[wish.key] = admitting
-        requests = wish.needs.requests
-        fitting = [node for node in admitting if has_room(self._free[node.name], requests)]
+        needs = wish.needs
+        constraints = (
+            frozenset(needs.node_selector.items()), needs.affinity_terms, needs.tolerations,
+        )  # fmt: skip
+        kind = (constraints, frozenset(needs.requests.items()))
+        candidates = self._fitting.get(kind)
+        if candidates is None:
+            candidates = self._admit(constraints, needs)
+        fitting = [name for name in candidates if has_room(self._free[name], needs.requests)]
+        self._fitting[kind] = fitting
         if not fitting:
-            return self._why_not(wish, admitting)
+            return self._refuse(kind, constraints, needs)
         device = wish.device_resource
-        best = min(fitting, key=lambda node: (self._free[node.name].get(device, 0), node.name))
-        free = self._free[best.name]
-        for name, amount in requests.items():
+        best = min(fitting, key=lambda name: (self._free[name].get(device, 0), name))
+        free = self._free[best]
+        for resource, amount in needs.requests.items():
             if amount > 0:
-                free[name] -= amount
+                free[resource] -= amount
+        self._taken += 1
         return ""
 
-    def _why_not(self, wish: Wish, admitting: list[NodeState]) -> str:
+    def _admit(self, constraints: Constraints, needs: PodNeeds) -> list[str]:
+        known = self._admitting.get(constraints)
+        if known is None:
+            known = [node.name for node in self._nodes if admits(node, needs)]
+            self._admitting[constraints] = known
+        return known
+
+    def _refuse(self, kind: object, constraints: Constraints, needs: PodNeeds) -> str:
+        taken, why = self._refusals.get(kind, (-1, ""))
+        if taken != self._taken:
+            why = self._why_not(self._admitting[constraints], needs.requests)
+            self._refusals[kind] = (self._taken, why)
+        return why
+
+    def _why_not(self, admitting: Sequence[str], requests: Mapping[str, int]) -> str:
         if not admitting:
             return (
                 f"none of {len(self._nodes)} nodes admits the pod (node selector, affinity, "
@@ -132,8 +162,8 @@ class _Rooms:
             )
         short = sorted(
             name
-            for name, amount in wish.needs.requests.items()
-            if amount > 0 and all(self._free[n.name].get(name, 0) < amount for n in admitting)
+            for name, amount in requests.items()
+            if amount > 0 and all(self._free[node].get(name, 0) < amount for node in admitting)
         )
         what = ", ".join(short) if short else "one node with all that a pod requests"
         return f"{len(admitting)} nodes admit the pod, none has free {what}"

@@ -12,6 +12,10 @@ from kvscale.core.values import Unknown
 PROMPT_FIELD = "spec.traffic.promptTokens"
 OUTPUT_FIELD = "spec.traffic.outputTokens"
 
+CACHED = 4096
+"""Answers kept: one per declaration, with room for a large fleet. One takes milliseconds, and every
+status asks for it again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Profile:
@@ -34,7 +38,7 @@ class Profile:
     problems: tuple[Refusal, ...] = ()
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=CACHED)
 def profile(traffic: Traffic | None, max_model_len: int) -> Profile | Unknown:
     """The lengths that `traffic` declares, or which field is missing.
 
