@@ -12,7 +12,7 @@ from demo.programme import programme
 from demo.rounds import write_decisions
 from demo.screen import say
 from demo.stage import RECORD, add_nodes, install_chart
-from demo.story import FACTOR, GPUS_PER_NODE, NODES, OUTPUT, ROOT, traffic
+from demo.story import FACTOR, GPUS_PER_NODE, NODES, OUTPUT, ROOT, TURNS, traffic
 from demo.summary import Moves, peak, report, service, shortcomings, static
 from kvscale.sim.arrivals import Workload
 from localcluster import KubectlError, NoClusterError, open_cluster
@@ -89,8 +89,12 @@ def _timeline(wanted: Objects, workload: Workload, played: Played) -> Timeline:
             f"KV-cache memory, {len(moves.out)} scale-outs, {len(moves.back)} scale-ins"
         ),
         subtitle=(
-            f"Load: recorded chat traffic, thinned; {plan.shape.name} on {plan.device.product} "
-            f"(simulated engines, real control plane, time {FACTOR:g} times as fast)"
+            f"{plan.shape.name} on {plan.device.product}, one GPU a replica. Real control "
+            f"plane and operator, simulated engines, time {FACTOR:g} times as fast as life"
+        ),
+        load=(
+            f"Load: recorded chat traffic, of which the pool is sent {TURNS[0].percent:g} %, then "
+            f"all, then {TURNS[-1].percent:g} %"
         ),
         arrivals=[played.began + one.arrived_at for one in workload.requests],
         rounds=rounds,

@@ -18,6 +18,9 @@ LOAD, CACHE, READY, WANTED = "#3e7cb1", "#d9822b", "#2f9e77", "#1f2933"
 OUT, BACK, TROUBLE = "#c2410c", "#15803d", "#b91c1c"
 WINDOW_SECONDS = 15.0
 
+REASONS = {"ScaleDownLimit": "paced", "ScaleDownStabilized": "stabilized"}
+"""Reasons of removals in a word; the whole stands in decisions.jsonl."""
+
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
@@ -25,6 +28,7 @@ class Timeline:
 
     Attributes:
         title, subtitle: above the picture.
+        load: what the traffic is.
         arrivals: seconds at which requests arrived.
         rounds: the operator's.
         target: occupancy that the operator aims at.
@@ -33,6 +37,7 @@ class Timeline:
 
     title: str
     subtitle: str
+    load: str
     arrivals: Sequence[float]
     rounds: Sequence[Round]
     target: float
@@ -56,12 +61,15 @@ def draw(timeline: Timeline, folder: Path) -> list[Path]:
         figure = Figure(figsize=(13, 9.2), layout="constrained")
         load, cache, replicas = figure.subplots(3, 1, sharex=True, height_ratios=(1.0, 1.3, 2.2))
         figure.suptitle(
-            timeline.title, x=0.012, ha="left", fontsize=16, fontweight="bold", color=INK
+            timeline.title, x=0.012, ha="left", fontsize=17, fontweight="bold", color=INK
         )
-        _draw_load(load, timeline, timeline.subtitle)
+        _draw_load(load, timeline)
         _draw_cache(cache, timeline)
         _draw_replicas(replicas, timeline)
         _draw_time(replicas, timeline)
+        load.text(
+            0, 1.28, timeline.subtitle, transform=load.transAxes, color=GREY, va="bottom",
+        )  # fmt: skip
         for axes in (load, cache, replicas):
             axes.spines[["top", "right"]].set_visible(False)
             axes.grid(axis="y", color=FAINT, linewidth=0.8)
@@ -81,14 +89,16 @@ def _name(axes: Axes, text: str) -> None:
     axes.set_title(text, loc="left", fontsize=11, color=INK, pad=6)
 
 
-def _draw_load(axes: Axes, timeline: Timeline, subtitle: str) -> None:
+def _draw_load(axes: Axes, timeline: Timeline) -> None:
     times = [one.at for one in timeline.rounds]
     rates = [rate(timeline.arrivals, at) for at in times]
     axes.fill_between(times, rates, color=LOAD, alpha=0.35, linewidth=0)
     axes.plot(times, rates, color=LOAD, linewidth=1.6)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("requests / s")
-    _name(axes, subtitle)
+    first = timeline.arrivals[0]
+    axes.text(first / 2, 0.4, "the first replica\nloads the model", ha="center", color=GREY)
+    _name(axes, timeline.load)
 
 
 def _draw_cache(axes: Axes, timeline: Timeline) -> None:
@@ -100,13 +110,16 @@ def _draw_cache(axes: Axes, timeline: Timeline) -> None:
     target = timeline.target * 100
     axes.axhline(target, color=GREY, linestyle=(0, (4, 3)), linewidth=1)
     end = timeline.rounds[-1].at
-    axes.text(end, target + 2, f"target {target:.0f} %", ha="right", va="bottom", color=GREY)
+    axes.text(
+        end, target + 2, f"what the operator aims at: {target:.0f} %", ha="right", va="bottom",
+        color=GREY,
+    )  # fmt: skip
     lost = [one.at for one in timeline.rounds if one.preemptions]
     axes.plot(
-        lost, [104] * len(lost), "v", color=TROUBLE, markersize=5, label="requests preempted",
+        lost, [107] * len(lost), "x", color=TROUBLE, markersize=4.5, label="requests preempted",
         linestyle="none", clip_on=False,
     )  # fmt: skip
-    axes.set_ylim(0, 108)
+    axes.set_ylim(0, 112)
     axes.yaxis.set_major_locator(MultipleLocator(25))
     axes.set_ylabel("KV cache in use, %")
     queue = axes.twinx()
@@ -120,7 +133,8 @@ def _draw_cache(axes: Axes, timeline: Timeline) -> None:
     queue.tick_params(axis="y", colors=TROUBLE)
     queue.spines[["top", "left"]].set_visible(False)
     queue.spines["right"].set_color(TROUBLE)
-    axes.legend(loc="upper right", frameon=False, bbox_to_anchor=(1.0, 0.8))
+    handles = [*axes.get_legend_handles_labels()[0], *queue.get_legend_handles_labels()[0]]
+    axes.legend(handles=handles, loc="upper right", frameon=False, bbox_to_anchor=(1.0, 0.76))
     _name(axes, "KV cache of the ready replicas: when it is full, requests wait and are preempted")
 
 
@@ -142,32 +156,33 @@ def _draw_replicas(axes: Axes, timeline: Timeline) -> None:
         color=GREY,
     )  # fmt: skip
     moves = Moves.of(rounds)
-    for one in moves.out:
-        _mark(axes, one, OUT, above=True)
-    for one in moves.back:
-        _mark(axes, one, BACK, above=False)
-    axes.set_ylim(0, timeline.limit + 1.4)
+    _mark_all(axes, moves.out, OUT, "the cache is too small: more", above=True)
+    _mark_all(axes, moves.back, BACK, "the load provably fits on fewer: one less", above=False)
+    axes.set_ylim(0, timeline.limit + 2.2)
     axes.yaxis.set_major_locator(MultipleLocator(2))
     axes.set_ylabel("replicas")
-    axes.legend(loc="upper left", frameon=False, ncols=3)
+    axes.legend(loc="upper left", frameon=False, ncols=5, handlelength=1.6, columnspacing=1.4)
     _name(axes, "Replicas: what the KV cache asks for, what was decided and why, what is ready")
 
 
-def _mark(axes: Axes, one: Round, color: str, *, above: bool) -> None:
-    """A decision: the new count, and the reason beside it."""
-    count = one.write or 0
-    axes.plot(one.at, count, "^" if above else "v", color=color, markersize=8, zorder=5)
-    told = f"{one.bound} {one.current}→{count}" if above else f"{one.current}→{count}"
-    axes.annotate(
-        told,
-        (one.at, count),
-        xytext=(-6, 6) if above else (6, 4),
-        textcoords="offset points",
-        ha="right" if above else "left",
-        va="bottom",
-        fontsize=8.5,
-        color=color,
-    )
+def _mark_all(axes: Axes, moves: Sequence[Round], color: str, label: str, *, above: bool) -> None:
+    """Decisions of one direction: the counts, and the bound or the limit that gave them."""
+    times, counts = [one.at for one in moves], [one.write or 0 for one in moves]
+    axes.plot(
+        times, counts, "^" if above else "v", color=color, markersize=8, zorder=5,
+        linestyle="none", label=label,
+    )  # fmt: skip
+    for one, count in zip(moves, counts, strict=True):
+        axes.annotate(
+            f"{one.current}→{count} {one.bound if above else REASONS.get(one.reason, '')}".rstrip(),
+            (one.at, count),
+            xytext=(-6, 6) if above else (6, 3),
+            textcoords="offset points",
+            ha="right" if above else "left",
+            va="bottom",
+            fontsize=8.5,
+            color=color,
+        )
 
 
 def _draw_time(axes: Axes, timeline: Timeline) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from threading import Event, Lock, Thread
+from typing import Self
 
 import aiohttp
 from aiohttp import web
@@ -61,7 +62,7 @@ class ApiProxy:
         self._thread = Thread(target=lambda: asyncio.run(self._serve()), name="api proxy")
         self.port = 0
 
-    def __enter__(self) -> ApiProxy:
+    def __enter__(self) -> Self:
         self._thread.start()
         if not self._ready.wait(10):
             raise RuntimeError("the proxy did not start")

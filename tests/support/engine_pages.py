@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
-from typing import Any
+from typing import Any, Self
 
 from kvscale.core.capacity.roofline import StepTime
 from kvscale.fleet.metrics_text import Exposition, metrics_text
@@ -60,7 +60,7 @@ class EnginePages:
         self._server.daemon_threads = True
         self._thread = Thread(target=self._server.serve_forever, args=(0.05,), name="engine pages")
 
-    def __enter__(self) -> EnginePages:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

@@ -15,7 +15,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 import yaml
@@ -51,7 +51,7 @@ class Account:
         self.kinds: set[str] = set()
         self._documents = ""
 
-    def __enter__(self) -> Account:
+    def __enter__(self) -> Self:
         self._cluster.apply(CRD.read_text())
         self._cluster.kubectl(
             "wait", "--for=condition=Established", "crd/inferencepools.kvscale.io", "--timeout=30s"
@@ -101,7 +101,7 @@ class Operator:
         kept = [one for one in usual if one.partition("=")[0] not in given]
         return [sys.executable, "-m", "kvscale", "operator", *kept, *arguments]
 
-    def __enter__(self) -> Operator:
+    def __enter__(self) -> Self:
         self.start()
         return self
 

@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kvscale.api.parse import parse_pool
+from kvscale.app.inventory import Inventory
 from kvscale.app.parts import Part, metrics_target, no_source, pool_snapshot, pools_by_target
 from kvscale.app.pods import NOT_RUNNING, PodIndex
 from kvscale.app.resolve import Resolution, resolve
 from kvscale.core.snapshot import (
+    NodeState,
     PodMetrics,
     PoolKey,
     Snapshot,
@@ -57,6 +59,7 @@ class Observer:
     operator_mode: Mode | None = None
     _specs: dict[PoolKey, tuple[tuple[str, int], PoolSpec | Unknown]] = field(default_factory=dict)
     _resolved: dict[PoolKey, tuple[object, Resolution]] = field(default_factory=dict)
+    _inventory: Inventory | Unknown = Unknown("NotSeen")
     _config_maps: dict[tuple[str, str], tuple[float, Mapping[str, str] | Unknown]] = field(
         default_factory=dict
     )
@@ -74,7 +77,8 @@ class Observer:
         index = PodIndex.of(view.pods)
         parts = [self._part(pool, view, index) for pool in view.pools]
         await self._read_config_maps(parts)
-        parts = [self._resolved_part(part, view) for part in parts]
+        inventory = self._inventory_of(view.nodes)
+        parts = [self._resolved_part(part, inventory) for part in parts]
         metrics = await self._collect(parts)
         nodes = view.nodes if isinstance(view.nodes, Unknown) else index.with_requests(view.nodes)
         by_name = None if isinstance(nodes, Unknown) else {node.name: node for node in nodes}
@@ -148,16 +152,23 @@ class Observer:
             answers.update(answer)
         return answers
 
-    def _resolved_part(self, part: Part, view: ClusterView) -> Part:
+    def _inventory_of(self, nodes: Sequence[NodeState] | Unknown) -> Inventory | Unknown:
+        """The inventory: a new one when a node came, went, or says something else of itself."""
+        if isinstance(nodes, Unknown):
+            self._inventory = nodes
+        elif isinstance(self._inventory, Unknown) or not self._inventory.says_the_same(nodes):
+            self._inventory = Inventory(nodes)
+        return self._inventory
+
+    def _resolved_part(self, part: Part, inventory: Inventory | Unknown) -> Part:
         if isinstance(part.spec, Unknown) or part.workload is None:
             return part
         name = part.config_map
         config = self._config_maps[name][1] if name is not None else None
-        # Nodes that did not change are the same objects, so comparing them costs next to nothing.
-        version = (part.spec, part.workload.uid, part.workload.template_key, config, view.nodes)
+        version = (part.spec, part.workload.uid, part.workload.template_key, config, inventory)
         kept = self._resolved.get(part.pool.key)
         if kept is None or kept[0] != version:
-            kept = (version, resolve(part.spec, part.workload, view.nodes, config))
+            kept = (version, resolve(part.spec, part.workload, inventory, config))
             self._resolved[part.pool.key] = kept
         return replace(part, found=kept[1])
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from kvscale.app.inventory import Inventory
 from kvscale.app.resolve_device import count_devices, find_target_device, parallel_mismatch
 from kvscale.app.resolve_engine import find_engine
 from kvscale.app.resolve_model import find_shape
@@ -50,7 +51,7 @@ class Resolution:
 def resolve(
     spec: PoolSpec,
     workload: WorkloadRecord,
-    nodes: Sequence[NodeState] | Unknown,
+    nodes: Inventory | Sequence[NodeState] | Unknown,
     config_map: Mapping[str, str] | Unknown | None = None,
 ) -> Resolution:
     """Shape, engine and device of a pool; pure.
@@ -58,15 +59,17 @@ def resolve(
     Args:
         spec: of the pool.
         workload: that it scales.
-        nodes: of the cluster; Unknown in an install without access to nodes.
+        nodes: of the cluster (an Inventory where several pools ask); Unknown in an install
+            without access to nodes.
         config_map: data of the ConfigMap that `spec.model` names; None when it names none.
     """
     engine = find_engine(workload, spec.target)
     shape, shape_notes = find_shape(spec.model, engine.arguments, config_map)
     container = "" if engine.arguments is None else engine.arguments.container
     count = count_devices(workload, spec.target.devices, container)
+    inventory = nodes if isinstance(nodes, Inventory | Unknown) else Inventory(nodes)
     device, device_notes = find_target_device(
-        workload.needs, spec.target.devices, nodes, count.resource
+        workload.needs, spec.target.devices, inventory, count.resource
     )
     contradictions = (
         *engine.contradictions,

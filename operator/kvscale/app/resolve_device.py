@@ -3,18 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from kvscale.app.inventory import Inventory
 from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.capacity.device import Device
 from kvscale.core.capacity.device_labels import device_of_node, is_device
 from kvscale.core.capacity.device_table import find_device
-from kvscale.core.decide.fit import admits
 from kvscale.core.engines.config import EngineConfig
-from kvscale.core.snapshot import NodeState, PodNeeds
+from kvscale.core.snapshot import PodNeeds
 from kvscale.core.spec import DeviceOverrides
 from kvscale.core.values import Unknown
 from kvscale.ports import WorkloadRecord
 
-Nodes = Sequence[NodeState] | Unknown
+Nodes = Inventory | Unknown
 _MEND = "state targets[].devices.product and targets[].devices.memory"
 
 
@@ -139,12 +139,7 @@ def _by_nodes(
         return Unknown(
             "NoNodeAccess", f"nodes are not read ({nodes.message or nodes.reason}): {_MEND}"
         ), ()
-    answers = [
-        (node.name, device_of_node(node.labels, node.allocatable, resource))
-        # what a node's device is does not change while it drains
-        for node in nodes
-        if admits(replace(node, ready=True, draining=False), needs)
-    ]
+    answers = nodes.devices(needs, resource)
     devices = [device for _, device in answers if isinstance(device, Device)]
     if devices:
         return _smallest(devices, "the nodes that admit the pod have")
