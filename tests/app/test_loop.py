@@ -132,8 +132,11 @@ async def test_the_api_server_goes_away_and_returns(rig):
     rig.demand(500)
     await rig.run(60)
     rig.cluster.down = True
-    await rig.run(600)
+    await rig.run(590)
     assert "not synced" in rig.loop.last_problem
+    assert rig.clock.now() - rig.loop.last_finished < 60, "an outage of the server is not ours"
+    await rig.run(120)
+    assert rig.clock.now() - rig.loop.last_finished > 60, "in the end a restart is worth a try"
     rig.cluster.down = False
     rig.demand(2500)
     await rig.run(30)

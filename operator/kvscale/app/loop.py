@@ -22,6 +22,9 @@ from kvscale.ports import Clock, Cluster, Lease
 MIN_PAUSE_SECONDS = 0.2
 """Changes that come in a burst are decided together, and never more often than this."""
 
+UNSYNCED_SECONDS = 600.0
+"""Caches incomplete for so long may be our own fault: the probe then asks for a restart."""
+
 log = logging.getLogger(__name__)
 
 
@@ -48,6 +51,7 @@ class Loop:
     last_finished: float | None = None
     last_problem: str = ""
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _unsynced_since: float | None = None
 
     def wake(self) -> None:
         """Something changed that should not wait for the interval. Call on the event loop."""
@@ -76,7 +80,7 @@ class Loop:
             return held
         snapshot = await self.observer.snapshot()
         if isinstance(snapshot, NotReady):
-            self.last_problem = f"not synced: {', '.join(snapshot.missing)}"
+            self._stand_by(snapshot)
             return snapshot
         before = self._restored(snapshot)
         now = self.clock.now()
@@ -86,7 +90,17 @@ class Loop:
         self.state = await self.actor.act(snapshot, decisions, state)
         self.last_finished = self.clock.now()
         self.last_problem = ""
+        self._unsynced_since = None
         return decisions
+
+    def _stand_by(self, found: NotReady) -> None:
+        """Wait for the caches: an API server that is away is no fault that a restart mends."""
+        now = self.clock.now()
+        self.last_problem = f"not synced: {', '.join(found.missing)}"
+        if self._unsynced_since is None:
+            self._unsynced_since = now
+        if now - self._unsynced_since < UNSYNCED_SECONDS:
+            self.last_finished = now
 
     def _restored(self, snapshot: Snapshot) -> State:
         """The memory, with what the status of pools not seen before has kept."""
