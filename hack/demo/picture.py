@@ -18,9 +18,6 @@ LOAD, CACHE, READY, WANTED = "#3e7cb1", "#d9822b", "#2f9e77", "#1f2933"
 OUT, BACK, TROUBLE = "#c2410c", "#15803d", "#b91c1c"
 WINDOW_SECONDS = 15.0
 
-REASONS = {"ScaleDownLimit": "paced", "ScaleDownStabilized": "stabilized"}
-"""Reasons of removals in a word; the whole stands in decisions.jsonl."""
-
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
@@ -60,16 +57,10 @@ def draw(timeline: Timeline, folder: Path) -> list[Path]:
     ):
         figure = Figure(figsize=(13, 9.2), layout="constrained")
         load, cache, replicas = figure.subplots(3, 1, sharex=True, height_ratios=(1.0, 1.3, 2.2))
-        figure.suptitle(
-            timeline.title, x=0.012, ha="left", fontsize=17, fontweight="bold", color=INK
-        )
         _draw_load(load, timeline)
         _draw_cache(cache, timeline)
         _draw_replicas(replicas, timeline)
         _draw_time(replicas, timeline)
-        load.text(
-            0, 1.28, timeline.subtitle, transform=load.transAxes, color=GREY, va="bottom",
-        )  # fmt: skip
         for axes in (load, cache, replicas):
             axes.spines[["top", "right"]].set_visible(False)
             axes.grid(axis="y", color=FAINT, linewidth=0.8)
@@ -96,8 +87,10 @@ def _draw_load(axes: Axes, timeline: Timeline) -> None:
     axes.plot(times, rates, color=LOAD, linewidth=1.6)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("requests / s")
-    first = timeline.arrivals[0]
-    axes.text(first / 2, 0.4, "the first replica\nloads the model", ha="center", color=GREY)
+    axes.text(6, 1.1, "the first replica\nloads the model", fontsize=9, color=GREY)
+    above = {"transform": axes.transAxes, "va": "bottom"}
+    axes.text(0, 1.55, timeline.title, fontsize=17, fontweight="bold", **above)
+    axes.text(0, 1.27, timeline.subtitle, color=GREY, **above)
     _name(axes, timeline.load)
 
 
@@ -156,8 +149,8 @@ def _draw_replicas(axes: Axes, timeline: Timeline) -> None:
         color=GREY,
     )  # fmt: skip
     moves = Moves.of(rounds)
-    _mark_all(axes, moves.out, OUT, "the cache is too small: more", above=True)
-    _mark_all(axes, moves.back, BACK, "the load provably fits on fewer: one less", above=False)
+    _mark_all(axes, moves.out, OUT, "more: the bound named binds (KV: the cache)", above=True)
+    _mark_all(axes, moves.back, BACK, "one less: proven to fit", above=False)
     axes.set_ylim(0, timeline.limit + 2.2)
     axes.yaxis.set_major_locator(MultipleLocator(2))
     axes.set_ylabel("replicas")
@@ -166,7 +159,7 @@ def _draw_replicas(axes: Axes, timeline: Timeline) -> None:
 
 
 def _mark_all(axes: Axes, moves: Sequence[Round], color: str, label: str, *, above: bool) -> None:
-    """Decisions of one direction: the counts, and the bound or the limit that gave them."""
+    """Decisions of one direction: the counts, and the bound that asked for more."""
     times, counts = [one.at for one in moves], [one.write or 0 for one in moves]
     axes.plot(
         times, counts, "^" if above else "v", color=color, markersize=8, zorder=5,
@@ -174,7 +167,7 @@ def _mark_all(axes: Axes, moves: Sequence[Round], color: str, label: str, *, abo
     )  # fmt: skip
     for one, count in zip(moves, counts, strict=True):
         axes.annotate(
-            f"{one.current}→{count} {one.bound if above else REASONS.get(one.reason, '')}".rstrip(),
+            f"{one.bound} {one.current}→{count}" if above else f"{one.current}→{count}",
             (one.at, count),
             xytext=(-6, 6) if above else (6, 3),
             textcoords="offset points",

@@ -45,6 +45,27 @@ class Probe:
         return {"secondsSinceRound": round(age, 1), "problem": self.loop.last_problem}
 
 
+class Seen:
+    """What of each pool the loop was last woken for: its generation and our annotations on it."""
+
+    def __init__(self) -> None:
+        self._versions: dict[str, object] = {}
+
+    def is_news(
+        self, kind: str | None, uid: str, generation: object, annotations: Mapping[str, str]
+    ) -> bool:
+        """Whether an event tells something that a person did; a status write is none."""
+        if kind == "DELETED":
+            self._versions.pop(uid, None)
+            return True
+        ours = sorted(item for item in annotations.items() if item[0].startswith(f"{GROUP}/"))
+        version = (generation, ours)
+        if self._versions.get(uid) == version:
+            return False
+        self._versions[uid] = version
+        return True
+
+
 def build_registry(
     loop: Loop,
     probe: Probe,
@@ -68,7 +89,7 @@ def build_registry(
     """
     registry = kopf.OperatorRegistry()
     running: list[asyncio.Task[None]] = []
-    seen: dict[str, tuple[int, tuple[tuple[str, str], ...]]] = {}
+    seen = Seen()
 
     @kopf.on.login(registry=registry)
     def log_in(**_: object) -> kopf.ConnectionInfo:
@@ -96,20 +117,12 @@ def build_registry(
     @kopf.on.event(GROUP, VERSION, PLURAL, registry=registry, id="wake")
     def wake(type: str | None, uid: str | None, body: kopf.Body, **_: object) -> None:  # noqa: A002 - kopf's name
         """Wake the loop when a person changed something; our own status writes change nothing."""
-        version = (body.metadata.get("generation") or 0, asked(body.metadata.annotations))
-        if type == "DELETED":
-            seen.pop(uid or "", None)
-            loop.wake()
-        elif seen.get(uid or "") != version:
-            seen[uid or ""] = version
+        if seen.is_news(
+            type, uid or "", body.metadata.get("generation"), body.metadata.annotations
+        ):
             loop.wake()
 
     return registry
-
-
-def asked(annotations: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Our own annotations among an object's."""
-    return tuple(sorted(item for item in annotations.items() if item[0].startswith(GROUP)))
 
 
 def configure(settings: kopf.OperatorSettings, *, scan: bool) -> None:
