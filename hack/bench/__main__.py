@@ -5,11 +5,17 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 
-from bench import decide
+from bench import capacity, decide, plan, reaction, sim
 from bench.figures import Figure, table
 from bench.machine import describe
 
-BENCHMARKS: Mapping[str, Callable[[], list[Figure]]] = {"decide": decide.run}
+BENCHMARKS: Mapping[str, Callable[[], list[Figure]]] = {
+    "decide": decide.run,
+    "reaction": reaction.run,
+    "sim": sim.run,
+    "capacity": capacity.run,
+    "plan": plan.run,
+}
 
 
 def main() -> int:

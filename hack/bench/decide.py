@@ -17,6 +17,7 @@ from kvscale.app.record import Record, decode, encode
 from kvscale.core.decide.decide import decide
 from kvscale.core.decide.state import State
 from kvscale.ports import ClusterView
+from kvscale.wiring import COLLECT_AFTER
 
 STEADY_TICKS = 24
 """Two minutes: every status is compared (once a minute) twice."""
@@ -25,6 +26,7 @@ REPEATS = 10
 
 def run(size: Size | None = None) -> list[Figure]:
     """The figures; every one of this process alone, without a network."""
+    gc.set_threshold(*COLLECT_AFTER)  # as the operator does
     size = size or Size()
     empty = resident_bytes()
     listed = build(size)
@@ -33,6 +35,7 @@ def run(size: Size | None = None) -> list[Figure]:
     projection = time.process_time() - started
     objects = len(listed.pods) + len(listed.nodes) + len(listed.pools) + len(listed.workloads)
     text_bytes = sum(map(len, listed.pods))
+    kv_blocks = listed.kv_blocks
     del listed
     gc.collect()
     caches = resident_bytes() - empty
@@ -45,7 +48,7 @@ def run(size: Size | None = None) -> list[Figure]:
         ),
         Figure("memory of the caches", mebibytes(caches), "resident"),
     ]
-    world = TickWorld.of(view, START)
+    world = TickWorld.of(view, kv_blocks, START)
     figures += asyncio.run(_whole(world))
     figures += _alone(world.last)
     figures += [
@@ -71,6 +74,8 @@ def _scene(size: Size, world: TickWorld, view: ClusterView) -> str:
 async def _whole(world: TickWorld) -> list[Figure]:
     first = await world.tick()
     steady = [await world.tick() for _ in range(STEADY_TICKS)]
+    world.cluster.relabel_node()
+    relabelled = await world.tick()
     return [
         Figure(
             "first tick",
@@ -83,6 +88,11 @@ async def _whole(world: TickWorld) -> list[Figure]:
             spread([tick.whole for tick in steady]),
             f"CPU, median of {STEADY_TICKS}: observe {spread([t.observe for t in steady])}, "
             f"decide {spread([t.decide for t in steady])}, act {spread([t.act for t in steady])}",
+        ),
+        Figure(
+            "tick after a node's labels changed",
+            seconds(relabelled.whole),
+            f"CPU: observe {seconds(relabelled.observe)}: every pool is resolved anew",
         ),
     ]
 

@@ -6,7 +6,7 @@ to refuse. Everything is drawn from one seed.
 """
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -29,6 +29,7 @@ READY = "2026-01-05T10:02:00Z"
 START = datetime.fromisoformat(READY).timestamp() + 300.0
 """Five minutes after the pods were ready: what is unschedulable may still find a node."""
 GPU = "nvidia.com/gpu"
+TEMPLATE_HASH = "5d9f7c"
 TAIL = 0.6
 """Exponent of the pools' sizes by rank: the largest of 1,000 has 2 % of the pods."""
 
@@ -37,10 +38,11 @@ Raw = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A model on a kind of GPU, and how its server is started."""
+    """A model on a kind of GPU, how its server is started, and the blocks that it reports."""
 
     model: str
     product: str
+    kv_blocks: int
     arguments: tuple[str, ...]
     devices: int = 1
 
@@ -49,15 +51,19 @@ SMALL = (
     Served(
         "meta-llama/Llama-3.1-8B-Instruct",
         "NVIDIA-L4",
+        2_323,
         ("--max-model-len=8192", "--max-num-seqs=64", "--max-num-batched-tokens=2048"),
     ),
-    Served("Qwen/Qwen3-8B", "NVIDIA-A100-SXM4-40GB", ("--max-model-len=32768",)),
-    Served("Qwen/Qwen2.5-7B-Instruct", "NVIDIA-L4", ("--max-model-len=16384",)),
-    Served("mistralai/Mistral-7B-v0.3", "NVIDIA-A100-SXM4-40GB", ("--max-model-len=32768",)),
-    Served("Qwen/Qwen3-30B-A3B", "NVIDIA-H200", ("--max-model-len=32768",)),
+    Served("Qwen/Qwen2.5-7B-Instruct", "NVIDIA-L4", 6_065, ("--max-model-len=16384",)),
+    Served("Qwen/Qwen3-8B", "NVIDIA-A100-SXM4-40GB", 9_126, ("--max-model-len=32768",)),
+    Served(
+        "mistralai/Mistral-7B-v0.3", "NVIDIA-A100-SXM4-40GB", 11_244, ("--max-model-len=32768",)
+    ),
+    Served("Qwen/Qwen3-30B-A3B", "NVIDIA-H200", 47_470, ("--max-model-len=32768",)),
     Served(
         "meta-llama/Llama-3.1-8B-Instruct",
         "NVIDIA-H100-80GB-HBM3",
+        57_224,
         ("--max-model-len=65536", "--kv-cache-dtype=fp8"),
     ),
 )
@@ -67,19 +73,21 @@ LARGE = (
     Served(
         "Qwen/Qwen3-32B",
         "NVIDIA-H100-80GB-HBM3",
+        20_210,
         ("--tensor-parallel-size=2", "--max-model-len=32768"),
         devices=2,
     ),
     Served(
         "meta-llama/Llama-3.1-70B-Instruct",
         "NVIDIA-H100-80GB-HBM3",
+        30_585,
         ("--tensor-parallel-size=4", "--max-model-len=65536"),
         devices=4,
     ),
 )
-"""Models on several devices: one pool in twenty."""
+"""Models on several devices: one pool in 25."""
 
-ONE_LARGE_IN = 20
+ONE_LARGE_IN = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +101,17 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The raw objects, as JSON texts: what lists of an API server carry."""
+    """The raw objects, as JSON texts: what lists of an API server carry.
+
+    Attributes:
+        kv_blocks: that the engines of a pod report, by the pod's ReplicaSet.
+    """
 
     pools: tuple[bytes, ...]
     workloads: tuple[bytes, ...]
     pods: tuple[bytes, ...]
     nodes: tuple[bytes, ...]
+    kv_blocks: Mapping[str, int]
 
     def view(self) -> ClusterView:
         """Decoded and projected, as the caches of the operator hold them."""
@@ -137,15 +150,26 @@ def build(size: Size, seed: int = 1) -> Listed:
     counts = pool_sizes(size.pools, size.pods)
     served = [_served(rank, draw) for rank in range(size.pools)]
     racks, nodes = _racks(size.nodes, served, counts)
-    pools, workloads, pods = [], [], []
-    for rank, (kind, count) in enumerate(zip(served, counts, strict=True)):
-        name, namespace = f"pool-{rank:04}", f"team-{rank % NAMESPACES:02}"
-        pools.append(_pool(name, namespace, kind, count, draw))
-        members = list(_pods(name, namespace, kind, count, racks))
-        pods += members
-        ready = sum(pod["status"]["phase"] == "Running" for pod in members)
-        workloads.append(_workload(name, namespace, kind, count, ready))
-    return Listed(*(tuple(map(orjson.dumps, kinds)) for kinds in (pools, workloads, pods, nodes)))
+    # The first pod of every pool finds its node before any second one: the largest pools wait.
+    order = sorted((index, rank) for rank, count in enumerate(counts) for index in range(count))
+    members: list[list[Raw]] = [[] for _ in counts]
+    for index, rank in order:
+        node = racks.place(served[rank].product, served[rank].devices)
+        members[rank].append(_pod(rank, index, served[rank], node))
+    pools = [_pool(rank, served[rank], count, draw) for rank, count in enumerate(counts)]
+    workloads = [_workload(rank, served[rank], members[rank]) for rank in range(size.pools)]
+    pods = [pod for pool in members for pod in pool]
+    return Listed(
+        pools=_texts(pools),
+        workloads=_texts(workloads),
+        pods=_texts(pods),
+        nodes=_texts(nodes),
+        kv_blocks={_owner(rank): kind.kv_blocks for rank, kind in enumerate(served)},
+    )
+
+
+def _texts(objects: Iterable[Raw]) -> tuple[bytes, ...]:
+    return tuple(map(orjson.dumps, objects))
 
 
 def pool_sizes(pools: int, pods: int) -> list[int]:
@@ -164,9 +188,7 @@ def _served(rank: int, draw: random.Random) -> Served:
     return draw.choice(SMALL)
 
 
-def _racks(
-    nodes: int, served: Sequence[Served], counts: Sequence[int]
-) -> tuple[_Racks, list[Raw]]:
+def _racks(nodes: int, served: Sequence[Served], counts: Sequence[int]) -> tuple[_Racks, list[Raw]]:
     """Nodes of each product in proportion to the devices that its pods ask for."""
     wanted: dict[str, int] = {}
     for kind, count in zip(served, counts, strict=True):
@@ -189,7 +211,16 @@ def _node(name: str, product: str) -> Raw:
     return node
 
 
-def _metadata(name: str, namespace: str, **more: Any) -> Raw:
+def _name(rank: int) -> str:
+    return f"pool-{rank:04}"
+
+
+def _owner(rank: int) -> str:
+    return f"{_name(rank)}-{TEMPLATE_HASH}"
+
+
+def _metadata(rank: int, name: str, **more: Any) -> Raw:
+    namespace = f"team-{rank % NAMESPACES:02}"
     return {
         "namespace": namespace,
         "name": name,
@@ -201,7 +232,7 @@ def _metadata(name: str, namespace: str, **more: Any) -> Raw:
     }
 
 
-def _pool(name: str, namespace: str, kind: Served, count: int, draw: random.Random) -> Raw:
+def _pool(rank: int, kind: Served, count: int, draw: random.Random) -> Raw:
     """A pool with declared traffic of its own: no two ask the planner the same question."""
     prompt, output = draw.randint(300, 1500), draw.randint(80, 400)
     mean = count * draw.randint(10, 60)
@@ -212,14 +243,14 @@ def _pool(name: str, namespace: str, kind: Served, count: int, draw: random.Rand
     }
     spec = {
         "model": {"preset": kind.model},
-        "targets": [{"ref": {"name": name}}],
+        "targets": [{"ref": {"name": _name(rank)}}],
         "traffic": traffic,
         "scaling": {"maxReplicas": 2 * count + 2},
     }
-    return {"metadata": _metadata(name, namespace), "spec": spec, "status": {}}
+    return {"metadata": _metadata(rank, _name(rank)), "spec": spec, "status": {}}
 
 
-def _template(name: str, kind: Served) -> Raw:
+def _template(rank: int, kind: Served) -> Raw:
     requests = {"cpu": "4", "memory": "24Gi", GPU: str(kind.devices)}
     container = {
         "name": "vllm",
@@ -229,7 +260,7 @@ def _template(name: str, kind: Served) -> Raw:
         "resources": {"requests": requests, "limits": {GPU: str(kind.devices)}},
     }
     return {
-        "metadata": {"labels": {"app": name}},
+        "metadata": {"labels": {"app": _name(rank)}},
         "spec": {
             "containers": [container],
             "nodeSelector": {"nvidia.com/gpu.product": kind.product},
@@ -238,13 +269,15 @@ def _template(name: str, kind: Served) -> Raw:
     }
 
 
-def _workload(name: str, namespace: str, kind: Served, count: int, ready: int) -> Raw:
+def _workload(rank: int, kind: Served, members: Sequence[Raw]) -> Raw:
+    count = len(members)
+    ready = sum(pod["status"]["phase"] == "Running" for pod in members)
     return {
-        "metadata": _metadata(name, namespace),
+        "metadata": _metadata(rank, _name(rank)),
         "spec": {
             "replicas": count,
-            "selector": {"matchLabels": {"app": name}},
-            "template": _template(name, kind),
+            "selector": {"matchLabels": {"app": _name(rank)}},
+            "template": _template(rank, kind),
         },
         "status": {
             "observedGeneration": 1,
@@ -256,15 +289,13 @@ def _workload(name: str, namespace: str, kind: Served, count: int, ready: int) -
     }
 
 
-def _pods(name: str, namespace: str, kind: Served, count: int, racks: _Racks) -> Iterator[Raw]:
-    template = _template(name, kind)
-    owner = {"controller": True, "kind": "ReplicaSet", "name": f"{name}-5d9f7c"}
-    for index in range(count):
-        node = racks.place(kind.product, kind.devices)
-        metadata = _metadata(f"{name}-5d9f7c-{index:05}", namespace, ownerReferences=[owner])
-        metadata["labels"] = {"app": name, "pod-template-hash": "5d9f7c"}
-        spec = template["spec"] | ({"nodeName": node} if node else {})
-        yield {"metadata": metadata, "spec": spec, "status": _status(index, running=bool(node))}
+def _pod(rank: int, index: int, kind: Served, node: str) -> Raw:
+    owner = _owner(rank)
+    references = [{"controller": True, "kind": "ReplicaSet", "name": owner}]
+    metadata = _metadata(rank, f"{owner}-{index:05}", ownerReferences=references)
+    metadata["labels"] = {"app": _name(rank), "pod-template-hash": TEMPLATE_HASH}
+    spec = _template(rank, kind)["spec"] | ({"nodeName": node} if node else {})
+    return {"metadata": metadata, "spec": spec, "status": _status(index, running=bool(node))}
 
 
 def _status(index: int, *, running: bool) -> Raw:

@@ -34,7 +34,6 @@ TICK_SECONDS = 5.0
 RENEWED_SHARE = 60
 """A kubelet reports an unchanged node every five minutes: one of 60 nodes in each tick."""
 
-KV_BLOCKS = 4_000
 BLOCKS_PER_REQUEST = 60
 APPLIED = WriteResult(WriteOutcome.APPLIED)
 
@@ -97,6 +96,11 @@ class MemoryCluster:
             self.nodes[position] = replace(self.nodes[position])
             self._renewed += 1
 
+    def relabel_node(self) -> None:
+        """Somebody labels a node: what the nodes say of their devices is asked anew."""
+        node = self.nodes[0]
+        self.nodes[0] = replace(node, labels={**node.labels, "example.com/rack": "r1"})
+
     def view(self) -> ClusterView:
         """The caches as they are now."""
         return ClusterView(
@@ -136,11 +140,11 @@ class MemoryCluster:
 class MemoryMetrics:
     """New samples of every engine for each tick, made before the tick is timed.
 
-    Each pool has a level of its own (a tenth of them more than their engines hold), which every
-    engine follows with noise.
+    Each pool has a level of its own, from idle to full, which its engines follow with noise.
     """
 
     pods: Sequence[PodRecord]
+    kv_blocks: Mapping[str, int]
     draw: random.Random
     answers: dict[str, Known[PodMetrics] | Unknown] = field(default_factory=dict)
     _levels: dict[str, float] = field(default_factory=dict)
@@ -153,23 +157,25 @@ class MemoryMetrics:
                 self.answers[pod.uid] = Known((self._sample(pod),), at=now, stamp=now)
 
     def _sample(self, pod: PodRecord) -> EngineSample:
-        level = self._levels.setdefault(pod.owner_name, self.draw.uniform(0.25, 1.0))
+        blocks = self.kv_blocks[pod.owner_name]
+        requests = blocks / BLOCKS_PER_REQUEST
+        level = self._levels.setdefault(pod.owner_name, self.draw.uniform(0.2, 1.0))
         load = level * self.draw.uniform(0.9, 1.1)
         held = min(1.0, load)
-        tokens = self._prompted[pod.uid] = (
-            self._prompted.get(pod.uid, 0.0) + 5_000 * load * self.draw.uniform(0.9, 1.1)
-        )
+        tokens = self._prompted[pod.uid] = self._prompted.get(
+            pod.uid, 0.0
+        ) + 5_000 * load * self.draw.uniform(0.9, 1.1)
         return EngineSample(
             engine="0",
             kv_usage=held,
-            running=round(held * KV_BLOCKS / BLOCKS_PER_REQUEST),
-            waiting=round((load - held) * KV_BLOCKS / BLOCKS_PER_REQUEST),
+            running=round(held * requests),
+            waiting=round((load - held) * requests),
             preemptions_total=0.0,
             prompt_tokens_total=tokens,
             generation_tokens_total=tokens / 4,
             prefix_hits_total=tokens / 10,
             prefix_queries_total=tokens,
-            kv_blocks=KV_BLOCKS + 1,
+            kv_blocks=blocks,
             block_tokens=16,
         )
 
@@ -178,6 +184,9 @@ class MemoryMetrics:
     ) -> Mapping[str, Known[PodMetrics] | Unknown]:
         """The prepared answers."""
         return {target.uid: self.answers[target.uid] for target in targets}
+
+    async def close(self) -> None:
+        """Nothing is open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,11 +232,13 @@ class TickWorld:
     _marks: list[float] = field(default_factory=list)
 
     @classmethod
-    def of(cls, view: ClusterView, start: float, seed: int = 1) -> "TickWorld":
+    def of(
+        cls, view: ClusterView, kv_blocks: Mapping[str, int], start: float, seed: int = 1
+    ) -> "TickWorld":
         """A world that starts at an epoch second."""
         draw = random.Random(seed)  # noqa: S311 - a benchmark, no secret
         cluster, clock, marks = MemoryCluster.of(view), ManualClock(start), list[float]()
-        metrics = MemoryMetrics(cluster.pods, draw)
+        metrics = MemoryMetrics(cluster.pods, kv_blocks, draw)
         loop = Loop(
             cluster=cluster,
             observer=MarkingObserver(cluster, {"memory": metrics}, clock, marks=marks),

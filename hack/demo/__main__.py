@@ -24,7 +24,9 @@ INTERRUPTED = 130
 
 def main() -> int:
     """Run the demo; whatever it started is gone when it ends, however it ends."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # also where a shell has started us in the background, with SIGINT ignored
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         wanted, workload = objects(), traffic()
         played = _play(wanted, workload)

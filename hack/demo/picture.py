@@ -88,9 +88,10 @@ def _draw_load(axes: Axes, timeline: Timeline) -> None:
     axes.set_ylim(bottom=0)
     axes.set_ylabel("requests / s")
     axes.text(6, 1.1, "the first replica\nloads the model", fontsize=9, color=GREY)
-    above = {"transform": axes.transAxes, "va": "bottom"}
-    axes.text(0, 1.55, timeline.title, fontsize=17, fontweight="bold", **above)
-    axes.text(0, 1.27, timeline.subtitle, color=GREY, **above)
+    axes.text(
+        0, 1.47, timeline.title, transform=axes.transAxes, fontsize=17, fontweight="bold",
+    )  # fmt: skip
+    axes.text(0, 1.28, timeline.subtitle, transform=axes.transAxes, color=GREY)
     _name(axes, timeline.load)
 
 
@@ -121,7 +122,7 @@ def _draw_cache(axes: Axes, timeline: Timeline) -> None:
         [at for at, _ in waits], [count for _, count in waits],
         color=TROUBLE, linewidth=1.2, alpha=0.8, label="requests waiting",
     )  # fmt: skip
-    queue.set_ylim(bottom=0)
+    queue.set_ylim(0, 1.15 * max([1, *(count for _, count in waits)]))
     queue.set_ylabel("requests waiting", color=TROUBLE)
     queue.tick_params(axis="y", colors=TROUBLE)
     queue.spines[["top", "left"]].set_visible(False)
@@ -149,8 +150,10 @@ def _draw_replicas(axes: Axes, timeline: Timeline) -> None:
         color=GREY,
     )  # fmt: skip
     moves = Moves.of(rounds)
-    _mark_all(axes, moves.out, OUT, "more: the bound named binds (KV: the cache)", above=True)
-    _mark_all(axes, moves.back, BACK, "one less: proven to fit", above=False)
+    _mark_all(
+        axes, moves.out, OUT, "scale out, by the binding bound (KV: cache memory)", above=True
+    )
+    _mark_all(axes, moves.back, BACK, "scale in, proven to fit on one less", above=False)
     axes.set_ylim(0, timeline.limit + 2.2)
     axes.yaxis.set_major_locator(MultipleLocator(2))
     axes.set_ylabel("replicas")

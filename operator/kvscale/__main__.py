@@ -14,7 +14,6 @@ from kvscale.cli.app import app
 from kvscale.cli.errors import fail
 from kvscale.cli.output import run
 from kvscale.core.spec import Mode
-from kvscale.wiring import Options, run_operator
 
 SERVICE_ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -67,6 +66,9 @@ def operator(
     ] = "",
 ) -> None:
     """Run the operator against a cluster."""
+    # kopf and the Kubernetes client take a second to load, and no other command needs them.
+    from kvscale.wiring import Options, run_operator  # noqa: PLC0415 - see above
+
     configure_logging(log_format)
     try:
         options = Options(

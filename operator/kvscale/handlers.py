@@ -6,8 +6,9 @@ own caches.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Any
 
 import kopf
@@ -125,6 +126,19 @@ def build_registry(
     return registry
 
 
+class Endless:
+    """Seconds between attempts that never give up.
+
+    kopf ends the whole operator after its last attempt, which by default comes 54 s after the API
+    server went; ours shall be there when it is back (kopf 1.45 _cogs/clients/api.py: an iterable
+    without a length has no last attempt).
+    """
+
+    def __iter__(self) -> Iterator[float]:
+        """From the start, for each request."""
+        return chain((1, 1, 2, 3, 5), repeat(10))
+
+
 def configure(settings: kopf.OperatorSettings, *, scan: bool) -> None:
     """Settings of kopf; each against a default that has hurt somebody (kopf issue in brackets)."""
     settings.peering.standalone = True  # a stray peering object would freeze the watch [#734]
@@ -137,6 +151,7 @@ def configure(settings: kopf.OperatorSettings, *, scan: bool) -> None:
     settings.watching.connect_timeout = 30
     settings.watching.inactivity_timeout = 70  # bookmarks come once a minute
     settings.networking.request_timeout = 30  # the default is five minutes
+    settings.networking.error_backoffs = Endless()
     settings.execution.max_workers = 2
 
 

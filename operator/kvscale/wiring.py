@@ -1,6 +1,7 @@
 """The operator put together from its parts: the one place that knows them all."""
 
 import asyncio
+import gc
 import logging
 import secrets
 import socket
@@ -29,6 +30,11 @@ from kvscale.ports import Clock, MetricsSource
 ALIVE_ROUNDS = 12
 ALIVE_AT_LEAST_SECONDS = 60.0
 """A loop that finished no round for 12 intervals, or a minute if that is longer, is dead."""
+
+COLLECT_AFTER = (50_000, 20, 50)
+"""Thresholds of Python's collector of cycles. A round makes tens of thousands of values that live
+until the next one and hold no cycle; at the default of 700 the collector walks over all of them
+twice a round, which is half of a round's time where there are 10,000 pods (docs/benchmarks.md)."""
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +74,7 @@ async def run_operator(options: Options) -> None:
     Raises:
         ValueError: an option cannot be used; the message names it and the mend.
     """
+    gc.set_threshold(*COLLECT_AFTER)
     real = SystemClock()
     clock: Clock = CompressedClock(*options.compression) if options.compression else real
     client = Client(load_configuration(options.kubeconfig, options.context))

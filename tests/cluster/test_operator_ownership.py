@@ -9,6 +9,7 @@ from support.operator_rig import Target
 
 pytestmark = pytest.mark.usefixtures("operator")
 
+AT_MOST_TWO = {"maxReplicas": 2}
 HEAVY = Load(used=1000, running=40)
 """Of one engine: more than one replica's 850 planned blocks."""
 
@@ -60,8 +61,9 @@ def test_an_hpa_on_the_target_stalls_the_pool_unless_it_is_the_actuator(
     target.until_replicas(3)  # the real HPA controller acts on its own bounds
     target.until(lambda it: it.status()["replicas"]["current"] == 3, "its write in the status")
     target.until_condition("Stalled", "False")
-    assert "scalings" not in target.status()
+    assert target.status()["scalings"] == []
     # back to Scale, and the HPA gone: the pool goes on from what it finds there
+    engines.show(target.namespace, Load(used=500, running=20))
     target.declare()
     target.until_condition("Stalled", "True", "ConflictingAutoscaler")
     control_plane.kubectl("delete", "hpa/llama-hpa", "-n", target.namespace)
@@ -71,10 +73,11 @@ def test_an_hpa_on_the_target_stalls_the_pool_unless_it_is_the_actuator(
 
 
 def test_an_edit_by_a_person_is_adopted(engines, target):
-    engines.show(target.namespace, HEAVY)
     target.deploy().declare()
+    engines.show(target.namespace, Load())  # the others
+    engines.show(target.namespace, HEAVY, target.pods()[0]["metadata"]["name"])
     target.until_replicas(2)
-    engines.show(target.namespace, Load(used=500, running=20))  # 2 fit what 2 or 5 engines show
+    target.until(lambda it: it.status()["memory"]["lastWrittenReplicas"] == 2, "our write")
     target.scale(5)
     memory = target.until(
         lambda it: (m := it.status()["memory"])["lastWrittenReplicas"] == 5 and m, "5 adopted"
@@ -94,7 +97,7 @@ def test_an_edit_by_a_person_is_adopted(engines, target):
 
 def test_whoever_changes_our_count_twice_is_left_alone_with_it(engines, target):
     engines.show(target.namespace, HEAVY)
-    target.deploy().declare()
+    target.deploy().declare(scaling=AT_MOST_TWO)
     target.until_replicas(2)
     target.until(lambda it: it.status().get("scalings"), "our write in the status")
     target.scale(1)
@@ -116,10 +119,10 @@ def test_two_pools_on_one_target_both_stall_and_one_goes_on_when_the_other_is_go
     engines.show(target.namespace, HEAVY)
     target.deploy()
     one, two = (Target(control_plane, target.namespace, name) for name in ("one", "two"))
-    spec = {"targets": [{"ref": {"name": "llama"}}], "mode": "Paused"}
-    one.declare(**spec)
-    two.declare(**spec)
-    del spec["mode"]
+    spec = {"targets": [{"ref": {"name": "llama"}}], "scaling": AT_MOST_TWO}
+    # paused at first: whoever comes first would be alone for a moment
+    one.declare(**spec, mode="Paused")
+    two.declare(**spec, mode="Paused")
     one.until_condition("Stalled", "True", "ConflictingAutoscaler")
     one.declare(**spec)
     two.declare(**spec)
@@ -135,7 +138,7 @@ def test_two_pools_on_one_target_both_stall_and_one_goes_on_when_the_other_is_go
 
 def test_a_target_that_a_person_set_to_zero_stays_there(engines, target):
     engines.show(target.namespace, HEAVY)
-    target.deploy().declare()
+    target.deploy().declare(scaling=AT_MOST_TWO)
     target.until_replicas(2)
     target.scale(0)
     target.until(lambda it: it.status()["decision"]["reason"] == "ScaledToZero", "left at 0")

@@ -1,5 +1,8 @@
 """What kopf is asked to do: wake the loop for what people change, and answer probes."""
 
+from collections.abc import Sized
+from itertools import islice
+
 import kopf
 import pytest
 
@@ -48,3 +51,8 @@ def test_the_settings_that_kopf_needs_changed(scan):
     assert settings.scanning.disabled is not scan
     assert settings.networking.request_timeout <= 30
     assert settings.watching.inactivity_timeout
+    attempts = settings.networking.error_backoffs
+    assert not isinstance(attempts, Sized), "a length is the number of attempts until kopf ends"
+    for _ in range(2):  # each request begins anew
+        waits = list(islice(attempts, 500))
+        assert (waits[0], max(waits), len(waits)) == (1, 10, 500)

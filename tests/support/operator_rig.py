@@ -85,13 +85,14 @@ class Operator:
 
     def __init__(self, account: Account, folder: Path, *arguments: str) -> None:
         self.account = account
+        self._arguments = arguments
         self.port = free_ports(1)[0]
         self.log = folder / "operator.log"
         self.excused: list[str] = []
-        self.child = Child("operator", self._command(account.kubeconfig, arguments), self.log)
+        self.child = Child("operator", self._command(account.kubeconfig), self.log)
 
-    def _command(self, kubeconfig: Path, arguments: Sequence[str]) -> list[str]:
-        given = {argument.partition("=")[0] for argument in arguments}
+    def _command(self, kubeconfig: Path) -> list[str]:
+        given = {argument.partition("=")[0] for argument in self._arguments}
         usual = [
             "--interval=1",
             f"--liveness=http://127.0.0.1:{self.port}/healthz",
@@ -99,7 +100,7 @@ class Operator:
             f"--kubeconfig={kubeconfig}",
         ]
         kept = [one for one in usual if one.partition("=")[0] not in given]
-        return [sys.executable, "-m", "kvscale", "operator", *kept, *arguments]
+        return [sys.executable, "-m", "kvscale", "operator", *kept, *self._arguments]
 
     def __enter__(self) -> Self:
         self.start()
@@ -119,6 +120,10 @@ class Operator:
     def kill(self) -> None:
         """SIGKILL: no lease is given up, no write finished."""
         self.child.stop()
+
+    def beside(self, folder: Path) -> Operator:
+        """Another one with the same account, lease and arguments; not started."""
+        return Operator(self.account, folder, *self._arguments)
 
     def probe(self) -> dict[str, Any]:
         """What the liveness endpoint says of the loop: {} while it does not answer 200."""

@@ -24,8 +24,9 @@ class _KeyedState:
     state: PoolState
 
 
-_CONFIG: Final = ConfigDict(ser_json_inf_nan="constants")
-"""Infinity and NaN are written by name, as Python's own json does, instead of null."""
+_CONFIG: Final = ConfigDict(ser_json_inf_nan="constants", defer_build=True)
+"""Infinity and NaN are written by name, as Python's own json does, instead of null. The adapters
+are built when first used: that takes half a second, and most commands never do."""
 
 _SNAPSHOT: Final = TypeAdapter(tuple[Snapshot], config=_CONFIG)
 _DECISIONS: Final = TypeAdapter(tuple[Decision, ...], config=_CONFIG)

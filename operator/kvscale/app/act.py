@@ -6,6 +6,7 @@ anew on what is there then.
 
 import asyncio
 import logging
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -148,7 +149,8 @@ class Actor:
             previous=previous,
             now=now,
         )
-        self.looked[key] = (now, shape)
+        # At the start all pools are new in the same round; they shall not be due together for ever.
+        self.looked[key] = (now if key in self.looked else now - _head_start(key), shape)
         if write_due(previous, status):
             result = await self.cluster.apply_status(key, status)
             if result.outcome is WriteOutcome.APPLIED:
@@ -156,6 +158,11 @@ class Actor:
             elif result.outcome is not WriteOutcome.NOT_FOUND:
                 self.looked.pop(key)  # the next round tries again
                 log.warning("status", extra={"pool": str(key), "error": result.message})
+
+
+def _head_start(key: PoolKey) -> float:
+    """Seconds by which a pool's second look comes early: its own, and the same every time."""
+    return zlib.crc32(str(key).encode()) % RUNNING_SECONDS
 
 
 def _outline(decision: Decision, pool: PoolSnapshot, memory: PoolState) -> object:

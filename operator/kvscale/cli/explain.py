@@ -4,8 +4,6 @@ from typing import Annotated
 
 import typer
 
-from kvscale.adapters.kubernetes.client import Client
-from kvscale.adapters.kubernetes.configuration import load_configuration
 from kvscale.adapters.kubernetes.errors import ApiError
 from kvscale.adapters.kubernetes.resources import POOLS, object_path
 from kvscale.app.explain import explain_status
@@ -23,6 +21,12 @@ def explain(
     context: Annotated[str, typer.Option(help="A context of the kubeconfig.")] = "",
 ) -> None:
     """Explain the decision of a pool step by step, from its status in the cluster."""
+    # The Kubernetes client takes half a second to load, and plan and capacity do without.
+    from kvscale.adapters.kubernetes.client import Client  # noqa: PLC0415 - see above
+    from kvscale.adapters.kubernetes.configuration import (  # noqa: PLC0415 - see above
+        load_configuration,
+    )
+
     namespace, _, name = pool.rpartition("/")
     if not name:
         fail(f"{pool}: give NAMESPACE/NAME, as in default/llama")

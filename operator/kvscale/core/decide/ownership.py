@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from kvscale.core.decide import reasons
-from kvscale.core.decide.state import PoolState
+from kvscale.core.decide.state import KEPT_SCALINGS, PoolState, ScalingEvent
 from kvscale.core.snapshot import OtherScaler, PoolSnapshot, TargetState
 from kvscale.core.spec import Actuation, PoolSpec
 
@@ -34,8 +34,15 @@ def see_target(state: PoolState, target: TargetState, now: float) -> PoolState:
     if target.replicas == state.last_written or _is_older_than_ours(state, target):
         return state
     if target.replicas_manager == OUR_MANAGER:
-        # Written by us before a restart that lost the status write: ours all the same.
-        return replace(state, last_written=target.replicas, last_written_at=now)
+        # Written by us, though we do not remember it: a restart came before the status was
+        # written, or the answer was lost. Ours all the same, and it counts against the pace.
+        event = ScalingEvent(now, state.last_written, target.replicas, reasons.FOUND_WRITTEN)
+        return replace(
+            state,
+            last_written=target.replicas,
+            last_written_at=now,
+            scalings=(*state.scalings, event)[-KEPT_SCALINGS:],
+        )
     was_ours = state.last_written_at is not None
     recent = tuple(at for at in state.foreign if at > now - CONFLICT_WINDOW_SECONDS)
     return replace(

@@ -22,6 +22,7 @@ AS_NEEDED: Final = "AsNeeded"
 FIRST_SIZE: Final = "FirstSize"
 FLOOR_ON_UNKNOWN: Final = "FloorOnUnknown"
 HOLD_ON_UNKNOWN: Final = "HoldOnUnknown"
+FOUND_WRITTEN: Final = "FoundWritten"
 
 # What kept the number from being what was wanted.
 TOO_FEW_REPLICAS: Final = "TooFewReplicas"

@@ -8,7 +8,7 @@ Evidence: `allocation` rows were compared with what vLLM 0.32.0 allocates for a 
 architecture (weights per rank, pages, blocks); `count` rows with the published parameter count.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -44,6 +44,8 @@ class Mixture:
         width: key of one expert's intermediate size.
         module: name of the block inside a layer ("mlp").
         shared: key of the number of shared experts, each as wide as a routed one; "" if none.
+        shared_width: key of the intermediate size of a single shared expert, which has a gate of
+            its own; "" if there is none of that form.
         dense_first: key of the number of dense layers before the first mixture; "" if none.
         step: key of the distance between mixtures (1: every layer); "" if none.
         dense_list: key of a list of further dense layers; "" if none.
@@ -54,6 +56,7 @@ class Mixture:
     width: str
     module: str = "mlp"
     shared: str = ""
+    shared_width: str = ""
     dense_first: str = ""
     step: str = ""
     dense_list: str = ""
@@ -67,18 +70,32 @@ class Architecture:
     Attributes:
         evidence: what its rule was compared with.
         attention: how its layers attend.
+        layers: key of the number of layers.
         window_needs_switch: `sliding_window` counts only with `use_sliding_window`.
         qkv_bias: Q, K and V have a bias whatever `attention_bias` says.
+        output_bias: `attention_bias` is said of the output projection too.
         qk_norm: the norm of Q and K.
+        qk_norm_switch: key that switches it on; "" if it always is.
+        norms: per layer.
+        norm_bias: a norm has a bias beside its weight.
+        gated: the feed-forward has a gate, hence three matrices, not two.
+        tied: the head is the embedding where `tie_word_embeddings` is not stated.
         mixture: keys of its experts; None for a dense model.
         vision: the vision tower.
     """
 
     evidence: str
     attention: Attention = Attention.HEADS
+    layers: str = "num_hidden_layers"
     window_needs_switch: bool = False
     qkv_bias: bool = False
+    output_bias: bool = True
     qk_norm: QkNorm = QkNorm.NONE
+    qk_norm_switch: str = ""
+    norms: int = 2
+    norm_bias: bool = False
+    gated: bool = True
+    tied: bool = False
     mixture: Mixture | None = None
     vision: Vision = Vision.NONE
 
@@ -89,6 +106,12 @@ _DEEPSEEK = Mixture(
     shared="n_shared_experts",
     dense_first="first_k_dense_replace",
     step="moe_layer_freq",
+)
+_QWEN = Mixture(
+    experts="num_experts",
+    width="moe_intermediate_size",
+    step="decoder_sparse_step",
+    dense_list="mlp_only_layers",
 )
 _MIXTRAL = Mixture("num_local_experts", "intermediate_size", module="block_sparse_moe")
 _MINIMAX = Mixture(
@@ -107,17 +130,43 @@ ARCHITECTURES = {
     "Qwen3ForCausalLM": Architecture(
         "allocation: Qwen3-8B, 32B", window_needs_switch=True, qk_norm=QkNorm.HEAD
     ),
+    "Phi3ForCausalLM": Architecture("count: Phi-4, Phi-4-mini"),
+    "InternLM2ForCausalLM": Architecture("count: InternLM2.5-7B"),
+    "InternLM3ForCausalLM": Architecture("count: InternLM3-8B"),
+    "GraniteForCausalLM": Architecture("count: Granite-3.1-2B, 8B"),
+    "ExaoneForCausalLM": Architecture("count: EXAONE-3.0-7.8B", layers="num_layers"),
+    "SmolLM3ForCausalLM": Architecture("count: SmolLM3-3B", window_needs_switch=True, tied=True),
+    "Olmo2ForCausalLM": Architecture("count: OLMo-2-7B, 13B", qk_norm=QkNorm.ALL_HEADS),
+    "GemmaForCausalLM": Architecture("count: Gemma-2B, 7B", tied=True),
+    "CohereForCausalLM": Architecture(
+        "count: Command-R, Command-R+",
+        qk_norm=QkNorm.ALL_HEADS,
+        qk_norm_switch="use_qk_norm",
+        norms=1,
+        tied=True,
+    ),
+    "NemotronForCausalLM": Architecture("count: Nemotron-Mini-4B", norm_bias=True, gated=False),
+    "GlmForCausalLM": Architecture("count: GLM-4-9B-chat-hf", output_bias=False),
+    "Glm4ForCausalLM": Architecture("count: GLM-4-9B-0414", output_bias=False, norms=4),
     "MixtralForCausalLM": Architecture("allocation: Mixtral-8x22B", mixture=_MIXTRAL),
     "Qwen3MoeForCausalLM": Architecture(
         "allocation: Qwen3-30B-A3B, 235B-A22B, Coder-480B-A35B",
         window_needs_switch=True,
         qk_norm=QkNorm.HEAD,
-        mixture=Mixture(
-            experts="num_experts",
-            width="moe_intermediate_size",
-            step="decoder_sparse_step",
-            dense_list="mlp_only_layers",
-        ),
+        mixture=_QWEN,
+    ),
+    "Qwen2MoeForCausalLM": Architecture(
+        "count: Qwen1.5-MoE-A2.7B, Qwen2-57B-A14B",
+        window_needs_switch=True,
+        qkv_bias=True,
+        mixture=replace(_QWEN, shared_width="shared_expert_intermediate_size"),
+    ),
+    "Glm4MoeForCausalLM": Architecture(
+        "count: GLM-4.5, GLM-4.5-Air",
+        output_bias=False,
+        qk_norm=QkNorm.HEAD,
+        qk_norm_switch="use_qk_norm",
+        mixture=replace(_DEEPSEEK, router_dtype="float32"),
     ),
     "MiniMaxM2ForCausalLM": Architecture(
         "allocation: MiniMax-M2.5, M2.7", qk_norm=QkNorm.ALL_HEADS, mixture=_MINIMAX

@@ -56,7 +56,10 @@ def _read(
     label, architecture = _architecture(top)
     dtype = _dtype(top, text)
     dimensions = read_dimensions(text, top, architecture, dtype)
-    refuse_sliding_window(text, dimensions.layers, needs_switch=architecture.window_needs_switch)
+    longest = longest_sequence(text)
+    refuse_sliding_window(
+        text, dimensions.layers, longest, needs_switch=architecture.window_needs_switch
+    )
     stored = read_quantization(_quantization_fields(top, text, quantization))
     return ModelShape(
         name=name,
@@ -69,7 +72,7 @@ def _read(
             *weight_groups(dimensions, architecture, stored),
             *vision_groups(architecture.vision, top, dtype),
         ),
-        max_position_embeddings=longest_sequence(text),
+        max_position_embeddings=longest,
         kv_cache_dtype=stored.kv_cache or dtype,
         dtype=dtype,
         quantization=stored.method,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kvscale.core.model.architectures import Architecture, Attention
+from kvscale.core.model.architectures import Architecture, Attention, QkNorm
 from kvscale.core.model.fields import Fields, Refused
 from kvscale.core.model.layer_kinds import MOST_LAYERS
 
@@ -61,8 +61,10 @@ class Dimensions:
         layers, hidden, vocabulary: depth, width, tokens.
         heads, kv_heads, head_dim: of attention; kv_heads is 1 with a latent.
         width: intermediate size of a dense feed-forward.
+        gated: the feed-forward has a gate.
         tied: the head is the embedding.
         qkv_bias, output_bias, mlp_bias: which matrices have a bias.
+        qk_norm: the norm of Q and K.
         rotary_elements: elements of the rotary table (cosines and sines of every position).
         latent, experts: None where the model has none.
         dtype: format of what is not quantised.
@@ -75,10 +77,12 @@ class Dimensions:
     kv_heads: int
     head_dim: int
     width: int
+    gated: bool
     tied: bool
     qkv_bias: bool
     output_bias: bool
     mlp_bias: bool
+    qk_norm: QkNorm
     rotary_elements: int
     latent: Latent | None
     experts: Experts | None
@@ -99,7 +103,7 @@ def read_dimensions(
     Raises:
         Refused: a key is missing, of the wrong type, or absurd.
     """
-    layers = text.integer("num_hidden_layers", 1, MOST_LAYERS)
+    layers = text.integer(architecture.layers, 1, MOST_LAYERS)
     hidden = text.integer("hidden_size", 1, MOST_WIDTH)
     heads = text.integer("num_attention_heads", 1, MOST_HEADS)
     latent = _latent(text) if architecture.attention is Attention.LATENT else None
@@ -115,8 +119,10 @@ def read_dimensions(
                 f"num_attention_heads, which is {heads}",
             )
     experts = _experts(text, architecture, layers)
-    tied = top.flag("tie_word_embeddings", default=text.flag("tie_word_embeddings"))
-    bias = text.flag("attention_bias")
+    tied = text.flag("tie_word_embeddings", default=architecture.tied)
+    switch = architecture.qk_norm_switch
+    # "bias" and "qkv_bias" are InternLM's (vllm v0.33.0 model_executor/models/llama.py).
+    bias = text.flag("attention_bias") or text.flag("bias")
     return Dimensions(
         layers=layers,
         hidden=hidden,
@@ -125,10 +131,12 @@ def read_dimensions(
         kv_heads=kv_heads,
         head_dim=head_dim,
         width=_dense_width(text, experts, layers),
-        tied=tied,
-        qkv_bias=bias or architecture.qkv_bias,
-        output_bias=bias,
+        gated=architecture.gated,
+        tied=top.flag("tie_word_embeddings", default=tied),
+        qkv_bias=text.flag("qkv_bias", default=bias) or architecture.qkv_bias,
+        output_bias=bias and architecture.output_bias,
         mlp_bias=text.flag("mlp_bias"),
+        qk_norm=QkNorm.NONE if switch and not text.flag(switch) else architecture.qk_norm,
         rotary_elements=_rotary_elements(text, latent, head_dim),
         latent=latent,
         experts=experts,
@@ -167,7 +175,9 @@ def _experts(text: Fields, architecture: Architecture, layers: int) -> Experts |
     if count == 0:
         return None
     width = text.integer(keys.width, 1, MOST_WIDTH)
-    shared = text.integer(keys.shared, 0, 1_000, default=0) if keys.shared else 0
+    shared = width * text.integer(keys.shared, 0, 1_000, default=0) if keys.shared else 0
+    if keys.shared_width:
+        shared = text.integer(keys.shared_width, 0, MOST_WIDTH, default=0)
     first = text.integer(keys.dense_first, 0, MOST_LAYERS, default=0) if keys.dense_first else 0
     step = text.integer(keys.step, 1, MOST_LAYERS, default=1) if keys.step else 1
     dense = text.items(keys.dense_list, MOST_LAYERS) if keys.dense_list else []
@@ -177,7 +187,7 @@ def _experts(text: Fields, architecture: Architecture, layers: int) -> Experts |
         count=count,
         per_token=text.integer("num_experts_per_tok", 1, count),
         width=width,
-        shared_width=shared * width,
+        shared_width=shared,
         layers=tuple(
             index
             for index in range(first, layers)
@@ -201,9 +211,13 @@ def longest_sequence(text: Fields) -> int | None:
 
     vllm v0.32.0 config/model.py, `_get_and_verify_max_len`.
     """
-    if not text.has("max_position_embeddings"):
+    # Command-R states 8192 positions and serves what its `model_max_length` says.
+    key = next(
+        (key for key in ("model_max_length", "max_position_embeddings") if text.has(key)), ""
+    )
+    if not key:
         return None
-    stated = text.integer("max_position_embeddings", 1, MOST_POSITIONS)
+    stated = text.integer(key, 1, MOST_POSITIONS)
     rope = _rope(text)
     if rope is None:
         return stated
@@ -227,7 +241,7 @@ def _rotary_elements(text: Fields, latent: Latent | None, head_dim: int) -> int:
 
 def widest_feed_forward(d: Dimensions) -> int:
     """Elements per token of the widest feed-forward: gate, up and their product."""
-    dense = 3 * d.width
+    dense = (3 if d.gated else 2) * d.width
     if d.experts is None:
         return dense
     experts = d.experts

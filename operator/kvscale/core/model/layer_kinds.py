@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kvscale.core.model.fields import Fields, Refused, shown
+from kvscale.core.model.fields import Fields, Refused, shown, whole
 
 MOST_LAYERS = 512
 """Four times the deepest model known (Llama-3.1-405B: 126); bounds the work on a bad config."""
@@ -118,12 +118,17 @@ def refuse_unsupported_layers(config: Fields) -> None:
             raise _refuse(config.path + mark.key, mark.kind)
 
 
-def refuse_sliding_window(config: Fields, layers: int, *, needs_switch: bool) -> None:
+def refuse_sliding_window(
+    config: Fields, layers: int, longest: int | None, *, needs_switch: bool
+) -> None:
     """Pass a config whose `sliding_window` is not in use.
+
+    A window that no sequence outgrows forgets nothing (Phi-4-mini: 262,144 for 131,072 tokens).
 
     Args:
         config: the text model's config.
         layers: its number of layers.
+        longest: its longest sequence; None if it states none.
         needs_switch: the architecture uses the window only where `use_sliding_window` is true, and
             there only from layer `max_window_layers` on (transformers configuration_qwen2.py);
             otherwise a window that is set is used on every layer (configuration_mistral.py).
@@ -132,6 +137,9 @@ def refuse_sliding_window(config: Fields, layers: int, *, needs_switch: bool) ->
         Refused: the window is in use.
     """
     if not config.has("sliding_window"):
+        return
+    window = whole(config.data["sliding_window"])
+    if window is not None and longest is not None and window >= longest:
         return
     if needs_switch:
         if not config.flag("use_sliding_window"):

@@ -39,7 +39,7 @@ class _Part:
     bits: int = 0
 
 
-def _heads_attention(d: Dimensions, norm: QkNorm) -> list[_Part]:
+def _heads_attention(d: Dimensions) -> list[_Part]:
     q, kv = d.heads * d.head_dim, d.kv_heads * d.head_dim
     bias = 1 if d.qkv_bias else 0
     parts = [
@@ -50,9 +50,9 @@ def _heads_attention(d: Dimensions, norm: QkNorm) -> list[_Part]:
         _Part("attention", "self_attn.o_proj", q * d.hidden),
     ]  # fmt: skip
     norms = d.hidden if d.output_bias else 0
-    if norm is QkNorm.HEAD:
+    if d.qk_norm is QkNorm.HEAD:
         norms += 2 * d.head_dim
-    elif norm is QkNorm.ALL_HEADS:
+    elif d.qk_norm is QkNorm.ALL_HEADS:
         norms += q + kv
     return [*parts, _Part("norms", "", norms, split=False, linear=False)]
 
@@ -79,10 +79,13 @@ def _latent_attention(d: Dimensions, latent: Latent) -> list[_Part]:
     return [*parts, _Part("attention", "self_attn.q_proj", d.hidden * query)]
 
 
-def _gated(name: str, module: str, hidden: int, width: int, bias: int) -> list[_Part]:
-    """A gated feed-forward: gate and up, then down."""
+def _feed_forward(
+    name: str, module: str, hidden: int, width: int, *, bias: bool = False, gated: bool = True
+) -> list[_Part]:
+    """A feed-forward: gate and up, then down; without a gate, up and down."""
+    up = width * (hidden + 1 if bias else hidden)
     return [
-        _Part(name, f"{module}.gate_proj", 2 * width * (hidden + bias)),
+        _Part(name, f"{module}.gate_proj" if gated else f"{module}.up_proj", (1 + gated) * up),
         _Part(name, f"{module}.down_proj", width * hidden),
     ]
 
@@ -106,8 +109,10 @@ def _mixture(d: Dimensions, experts: Experts, mixture: Mixture) -> list[_Part]:
         ),
     ]
     if experts.shared_width:
-        shared = f"{mixture.module}.shared_experts"
-        parts += _gated("sharedExperts", shared, d.hidden, experts.shared_width, 0)
+        shared = f"{mixture.module}.shared_expert" + ("" if mixture.shared_width else "s")
+        parts += _feed_forward("sharedExperts", shared, d.hidden, experts.shared_width)
+    if mixture.shared_width:
+        parts.append(_Part("router", "", d.hidden, split=False, linear=False))
     return parts
 
 
@@ -115,13 +120,20 @@ def _layer(d: Dimensions, architecture: Architecture, index: int) -> list[_Part]
     if architecture.attention is Attention.LATENT and d.latent is not None:
         parts = _latent_attention(d, d.latent)
     else:
-        parts = _heads_attention(d, architecture.qk_norm)
+        parts = _heads_attention(d)
     mixture = architecture.mixture
     if mixture is not None and d.experts is not None and index in d.experts.layers:
         parts += _mixture(d, d.experts, mixture)
     else:
-        parts += _gated("feedForward", "mlp", d.hidden, d.width, 1 if d.mlp_bias else 0)
-    return [*parts, _Part("norms", "", 2 * d.hidden, split=False, linear=False)]
+        parts += _feed_forward(
+            "feedForward", "mlp", d.hidden, d.width, bias=d.mlp_bias, gated=d.gated
+        )
+    norms = architecture.norms * _norm(d, architecture)
+    return [*parts, _Part("norms", "", norms, split=False, linear=False)]
+
+
+def _norm(d: Dimensions, architecture: Architecture) -> int:
+    return 2 * d.hidden if architecture.norm_bias else d.hidden
 
 
 def _merged(layers: Iterable[tuple[int, WeightGroup]], count: int) -> tuple[WeightGroup, ...]:
@@ -172,7 +184,10 @@ def weight_groups(
             "embedding", rows, plain,
             stage="ends" if d.tied else "first", touched_share_milli=1000 if d.tied else 0,
         ),
-        WeightGroup("finalNorm", d.hidden, plain, split_by_tensor_parallel=False, stage="last"),
+        WeightGroup(
+            "finalNorm", _norm(d, architecture), plain,
+            split_by_tensor_parallel=False, stage="last",
+        ),
     ]  # fmt: skip
     if not d.tied:
         bits = quantization.bits("lm_head", d.dtype)

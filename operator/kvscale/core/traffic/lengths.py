@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, pairwise
+from operator import mul
 from statistics import NormalDist
 
 from kvscale.core.capacity.ceiling import Refusal
@@ -44,6 +45,8 @@ TAIL_RATIO = 100.0
 _TOP = 9_995
 _BENDS = 3.0
 _WEIGHTS = tuple(right - left for left, right in pairwise(LEVELS))
+_MASSES = tuple((a + b) / 2 for a, b in pairwise((0, *_WEIGHTS, 0)))
+"""Of each level: half the weight of the cells on both sides, which is its share in a mean."""
 _SCORES = tuple(NormalDist().inv_cdf(min(max(level, ONE - _TOP), _TOP) / ONE) for level in LEVELS)
 
 
@@ -76,7 +79,8 @@ class Lengths:
 
     def mean(self) -> float:
         """Mean length in tokens."""
-        return sum(weight * length for weight, length in self.cells()) / ONE
+        held: float = sum(map(mul, _MASSES, self.values))
+        return held / ONE
 
     def variance(self) -> float:
         """Variance in square tokens."""
@@ -230,7 +234,8 @@ def _curve(knots: tuple[tuple[int, float], ...], bend: float) -> Lengths:
     logs = [start - bend * fall for start, fall in below]
     logs += [start + rise * math.pow(share, bend) for start, rise, share in within]
     logs += [start + rise / bend for start, rise in above]
-    return Lengths(tuple(math.exp(min(max(log, 0.0), ceiling)) for log in logs))
+    inside = (log if 0.0 < log < ceiling else min(max(log, 0.0), ceiling) for log in logs)
+    return Lengths(tuple(map(math.exp, inside)))
 
 
 Straight = tuple[tuple[float, float], ...]
