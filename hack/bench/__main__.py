@@ -5,12 +5,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 
-from bench import capacity, decide, plan, reaction, sim
+from bench import capacity, decide, plan, reaction, scrape, sim
 from bench.figures import Figure, table
 from bench.machine import describe
 
 BENCHMARKS: Mapping[str, Callable[[], list[Figure]]] = {
     "decide": decide.run,
+    "scrape": scrape.run,
     "reaction": reaction.run,
     "sim": sim.run,
     "capacity": capacity.run,

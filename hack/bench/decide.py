@@ -50,24 +50,28 @@ def run(size: Size | None = None) -> list[Figure]:
     ]
     world = TickWorld.of(view, kv_blocks, START)
     figures += asyncio.run(_whole(world))
-    figures += _alone(world.last)
+    figures.insert(0, _scale(size, world, view))
+    resident, peak = resident_bytes(), peak_resident_bytes()
     figures += [
-        Figure("memory of one tick", mebibytes(_tick_peak(world)), "highest, tracemalloc"),
         Figure(
             "memory of the process",
-            mebibytes(resident_bytes()),
-            f"resident after {STEADY_TICKS + 2} ticks; {mebibytes(peak_resident_bytes())} at its "
-            "highest, the record of a tick as text included",
+            mebibytes(resident),
+            f"resident after these ticks, every module of the operator loaded; {mebibytes(peak)} "
+            "at its highest",
         ),
+        Figure("memory of one tick", mebibytes(_tick_peak(world)), "highest, by tracemalloc"),
     ]
-    return [Figure(_scene(size, world, view), "", ""), *figures]
+    return figures + _alone(world.last)
 
 
-def _scene(size: Size, world: TickWorld, view: ClusterView) -> str:
+def _scale(size: Size, world: TickWorld, view: ClusterView) -> Figure:
     running = sum(pod.ready for pod in view.pods)
-    return (
-        f"*{size.pools:,} pools, {size.pods:,} pods ({running:,} running), {size.nodes:,} nodes; "
-        f"{world.cluster.scales} writes of /scale, {world.cluster.statuses:,} of status in all*"
+    ticks = STEADY_TICKS + 2
+    return Figure(
+        "scale",
+        f"{size.pools:,} pools, {size.pods:,} pods, {size.nodes:,} nodes",
+        f"{running:,} pods run, the others found no node; {world.cluster.scales} writes of /scale "
+        f"and {world.cluster.statuses:,} of status in the first {ticks} ticks",
     )
 
 
@@ -140,7 +144,7 @@ def _cpu(work: Callable[[], object]) -> float:
 
 def _tick_peak(world: TickWorld) -> int:
     """The most that a tick allocates above what was there before it."""
-    gc.collect()
+    world.pass_time()
     tracemalloc.start()
     try:
         asyncio.run(world.loop.tick())

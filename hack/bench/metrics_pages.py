@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from typing import Self
 
 from aiohttp import web
 
@@ -42,7 +43,7 @@ class MetricsPages:
         self._loads[deployment] = load
         return time.monotonic()
 
-    async def __aenter__(self) -> "MetricsPages":
+    async def __aenter__(self) -> Self:
         app = web.Application()
         app.router.add_get("/{namespace}/{pod}/metrics", self._answer)
         self._runner = web.AppRunner(app, access_log=None)

@@ -23,6 +23,7 @@ from bench.figures import Figure, percentile, seconds
 from bench.metrics_pages import Load, MetricsPages
 from kvscale.adapters.kubernetes.client import Client
 from kvscale.adapters.kubernetes.configuration import load_configuration
+from kvscale.adapters.kubernetes.errors import ApiError
 from localcluster import Cluster, eventually, open_cluster
 from localcluster.processes import Child
 
@@ -90,16 +91,22 @@ class ReplicaWatch:
         version = client.get(DEPLOYMENTS)["metadata"]["resourceVersion"]
         stream = client.stream(DEPLOYMENTS, {"watch": "true", "resourceVersion": version})
 
+        ended = threading.Event()
+
         def read() -> None:
-            for event in stream:
-                at = time.monotonic()
-                self._note(event["object"], at)
+            try:
+                for event in stream:
+                    self._note(event["object"], time.monotonic())
+            except ApiError:
+                if not ended.is_set():
+                    raise  # otherwise it is the interruption below
 
         thread = threading.Thread(target=read, name="replica watch")
         thread.start()
         try:
             yield
         finally:
+            ended.set()
             stream.interrupt()
             thread.join()
             stream.close()

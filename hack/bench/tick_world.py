@@ -250,12 +250,16 @@ class TickWorld:
         loop.record = world._decided
         return world
 
-    async def tick(self) -> Parts:
-        """One round of the loop, timed at the loop's own seams."""
+    def pass_time(self) -> None:
+        """Until the next tick: new samples, and nodes that their kubelets reported again."""
         self.clock.at_second += TICK_SECONDS
         self.cluster.renew_nodes()
         self.metrics.prepare(self.clock.at_second)
         gc.collect()  # what the preparation left behind is not the tick's
+
+    async def tick(self) -> Parts:
+        """One round of the loop, timed at the loop's own seams."""
+        self.pass_time()
         self._marks[:] = [time.process_time()]
         await self.loop.tick()
         started, observed, decided = self._marks

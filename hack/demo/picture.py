@@ -10,13 +10,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from demo.rounds import Round
-from demo.story import clock
+from demo.story import clock, rate
 from demo.summary import Moves
 
 INK, GREY, FAINT = "#1f2933", "#7b8794", "#e4e7eb"
 LOAD, CACHE, READY, WANTED = "#3e7cb1", "#d9822b", "#2f9e77", "#1f2933"
 OUT, BACK, TROUBLE = "#c2410c", "#15803d", "#b91c1c"
-WINDOW_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +70,6 @@ def draw(timeline: Timeline, folder: Path) -> list[Path]:
     return paths
 
 
-def rate(arrivals: Sequence[float], at: float) -> float:
-    """Requests per second over the last quarter of a minute."""
-    return sum(1 for arrived in arrivals if at - WINDOW_SECONDS < arrived <= at) / WINDOW_SECONDS
-
-
 def _name(axes: Axes, text: str) -> None:
     axes.set_title(text, loc="left", fontsize=11, color=INK, pad=6)
 
@@ -87,7 +81,10 @@ def _draw_load(axes: Axes, timeline: Timeline) -> None:
     axes.plot(times, rates, color=LOAD, linewidth=1.6)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("requests / s")
-    axes.text(6, 1.1, "the first replica\nloads the model", fontsize=9, color=GREY)
+    axes.annotate(
+        "the first replica\nloads the model", (6, 0.12), xycoords=("data", "axes fraction"),
+        fontsize=9, color=GREY,
+    )  # fmt: skip
     axes.text(
         0, 1.47, timeline.title, transform=axes.transAxes, fontsize=17, fontweight="bold",
     )  # fmt: skip

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 from demo.engines import Engines
 from demo.manifests import NAMESPACE, DemoError, Objects
-from demo.picture import rate
 from demo.rounds import Reader, Round
 from demo.screen import Row, Screen, open_screen
 from demo.stage import OPERATOR_LOG, RECORD, operator
-from demo.story import FACTOR, OUTPUT
+from demo.story import FACTOR, OUTPUT, rate
 from kvscale.adapters.clock import CompressedClock, SystemClock
 from kvscale.fleet.server import FleetServer
 from kvscale.sim.arrivals import Workload

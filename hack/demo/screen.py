@@ -29,7 +29,10 @@ COLUMNS: tuple[tuple[str, int], ...] = (
 """Heading and width of each column; the last two are written to the left."""
 
 LEFT = 2
-SHOWN_ROWS = 24
+GAP = "  "
+WIDTH = sum(width for _, width in COLUMNS) + len(GAP) * (len(COLUMNS) - 1)
+LINES_AROUND = 3
+"""Of the terminal's height: the headings, and room for the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +106,10 @@ class PlainScreen:
 class LiveScreen:
     """A table that is drawn anew, with the newest rows."""
 
-    def __init__(self) -> None:
+    def __init__(self, console: Console) -> None:
         self._rows: list[Row] = []
-        self._live = Live(console=Console(highlight=False), auto_refresh=False)
+        self._console = console
+        self._live = Live(console=console, auto_refresh=False)
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -121,8 +125,8 @@ class LiveScreen:
 
     def show(self, row: Row) -> None:
         """Draw the table with it."""
-        self._rows = [*self._rows, row][-SHOWN_ROWS:]
-        table = Table(box=None, header_style="bold", pad_edge=False)
+        self._rows = [*self._rows, row][-max(1, self._console.height - LINES_AROUND) :]
+        table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, len(GAP), 0, 0))
         for position, (name, width) in enumerate(COLUMNS):
             left = position >= len(COLUMNS) - LEFT
             table.add_column(
@@ -134,8 +138,11 @@ class LiveScreen:
 
 
 def open_screen() -> Screen:
-    """The screen that fits standard output."""
-    return LiveScreen() if sys.stdout.isatty() else PlainScreen()
+    """The screen that fits standard output: a narrow terminal gets plain lines, which wrap."""
+    console = Console(highlight=False)
+    if sys.stdout.isatty() and console.width >= WIDTH:
+        return LiveScreen(console)
+    return PlainScreen()
 
 
 def say(line: str) -> None:
@@ -148,7 +155,7 @@ def _line(cells: Sequence[str]) -> str:
     for position, ((_, width), cell) in enumerate(zip(COLUMNS, cells, strict=True)):
         left = position >= len(COLUMNS) - LEFT
         parts.append(cell.ljust(width) if left else cell.rjust(width))
-    return "  ".join(parts).rstrip()
+    return GAP.join(parts).rstrip()
 
 
 def _style(one: Round) -> str:

@@ -1,5 +1,7 @@
 """What is played: how fast, on which nodes, and which part of the recorded traffic."""
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -27,6 +29,9 @@ GPUS_PER_NODE = 4
 """As a g2-standard-48 has."""
 
 PRODUCT = "NVIDIA-L4"
+
+RATE_SECONDS = 15.0
+"""The rate that is shown is that of so many seconds."""
 
 TRACE = ROOT / "examples" / "traces" / "azure_conversation_excerpt.csv"
 
@@ -86,6 +91,12 @@ def traffic() -> Workload:
     with TRACE.open(encoding="utf-8") as lines:
         recorded = read_azure_trace(lines, "Azure LLM inference trace 2023, conversation")
     return thin(recorded, TURNS, f"{recorded.label}; {describe(TURNS)}")
+
+
+def rate(arrivals: Sequence[float], at: float) -> float:
+    """Requests per second that arrived of late; the times are in order."""
+    count = bisect_right(arrivals, at) - bisect_right(arrivals, at - RATE_SECONDS)
+    return count / RATE_SECONDS
 
 
 def describe(turns: tuple[Turn, ...]) -> str:

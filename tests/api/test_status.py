@@ -1,5 +1,6 @@
 """From a decision to the status: what a reader sees, and that the schema holds all of it."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from kvscale.api.crd import custom_resource_definition
 from kvscale.api.parse import parse_pool
 from kvscale.api.status import build_status
 from kvscale.api.status_decision import MAX_TRACE_STEPS, two_digits
+from kvscale.api.status_size import LARGEST_BYTES
 from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
 from kvscale.core.capacity.device import Device
 from kvscale.core.decide.decision import (
@@ -169,6 +171,10 @@ def status_of(
     )
 
 
+def bytes_of(status: dict[str, Any]) -> int:
+    return len(json.dumps(status, ensure_ascii=False, separators=(",", ":")).encode())
+
+
 NOTHING = Decision(
     key=PoolKey("ns", "llama"),
     id="0",
@@ -229,9 +235,36 @@ def test_texts_and_lists_beyond_the_limits_are_cut_not_refused() -> None:
     state = replace(STATE, scalings=events, foreign=tuple(map(float, range(50))))
     status = status_of(flood, replace(POOL, contradictions=("c" * 5000,) * 40), state)
     assert outside(status, STATUS_SCHEMA) == []
-    assert len(status["decision"]["trace"]) == MAX_TRACE_STEPS
     assert status["decision"]["message"].endswith("m…")
     assert status["scalings"][-1]["after"] == 50
+    assert bytes_of(status) <= LARGEST_BYTES
+
+
+def test_a_status_stays_small_and_loses_its_explanations_first() -> None:
+    steps = tuple(Step(f"n{n}", n, "bytes", "f" * 900, (("i", "x" * 900),)) for n in range(500))
+    status = status_of(replace(DECISION, trace=steps))
+    assert bytes_of(status) <= LARGEST_BYTES
+    assert len(status["decision"]["trace"]) == MAX_TRACE_STEPS
+    plain = status_of()
+    assert bytes_of(plain) < LARGEST_BYTES / 5
+    for kept in ("ceiling", "replicas", "memory", "scalings", "conditions", "floor"):
+        assert status[kept] == plain[kept]
+
+
+def test_a_hundred_missing_pods_are_no_flood() -> None:
+    names = tuple(f"llama-6f7d9c5b8-{n:05d}" for n in range(100))
+    status = status_of(replace(DECISION, demand=replace(DECISION.demand, missing_pods=names)))
+    assert status["demand"]["missingPods"] == list(names[:16])
+
+
+def test_an_absurd_number_is_the_largest_there_is() -> None:
+    demand = replace(DECISION.demand, used_blocks=10**30, waiting=-(10**30))
+    pool = replace(POOL, pods=(pod("a", 10**40),))
+    status = status_of(replace(DECISION, demand=demand), pool)
+    assert outside(status, STATUS_SCHEMA) == []
+    assert status["demand"]["usedBlocks"] == 2**63 - 1
+    assert status["demand"]["waitingRequests"] == -(2**63)
+    assert status["reported"]["fewestBlocks"] == 2**63 - 1
 
 
 def test_the_counts_stand_apart() -> None:

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from support.engine_pages import Load
-from support.operator_rig import Account, Operator, Target, kvscale
+from support.operator_rig import Account, Operator, kvscale
+from support.scaled_target import Target
 
 MALFORMED = (
     b'# TYPE vllm:kv_cache_usage_perc gauge\nvllm:kv_cache_usage_perc{engine="0",model_name="'

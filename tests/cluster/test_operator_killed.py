@@ -10,7 +10,8 @@ import pytest
 
 from support.api_proxy import ApiProxy, Moment
 from support.engine_pages import Load
-from support.operator_rig import Account, Operator, Target
+from support.operator_rig import Account, Operator
+from support.scaled_target import Target
 
 LEASE_SECONDS = 30
 IDLE = Load(used=400, running=20)

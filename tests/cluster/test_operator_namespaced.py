@@ -2,7 +2,8 @@
 
 from support.api_proxy import ApiProxy
 from support.engine_pages import Load
-from support.operator_rig import Account, Operator, Target
+from support.operator_rig import Account, Operator
+from support.scaled_target import Target
 
 H100 = {"product": "NVIDIA-H100-80GB-HBM3"}
 SCALING = {"maxReplicas": 5}

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from support.engine_pages import Load
-from support.operator_rig import Target
+from support.scaled_target import Target
 
 pytestmark = pytest.mark.usefixtures("operator")
 

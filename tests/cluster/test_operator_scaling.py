@@ -8,7 +8,8 @@ import pytest
 
 from localcluster import KubectlError
 from support.engine_pages import Load
-from support.operator_rig import Target, deployment, is_true, kvscale, pool
+from support.operator_rig import kvscale
+from support.scaled_target import Target, deployment, is_true, pool
 
 pytestmark = pytest.mark.usefixtures("operator")
 

@@ -26,6 +26,7 @@ from kvscale.api.status_decision import (
     target_of,
 )
 from kvscale.api.status_effective import EffectiveModel, effective_of
+from kvscale.api.status_size import within_limits
 from kvscale.api.status_types import ATOMIC, Int64, Time, Word, last
 from kvscale.api.times import format_time
 from kvscale.core.decide.decision import Decision
@@ -136,4 +137,4 @@ def build_status(
             previous.get("conditions"), decision.conditions, pool.generation, now
         ),
     )
-    return status.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return within_limits(status.model_dump(mode="json", by_alias=True, exclude_none=True))

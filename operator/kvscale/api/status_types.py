@@ -1,7 +1,8 @@
-"""Types of the status' fields: texts and lists that are cut to the schema's limits.
+"""Types of the status' fields: texts, lists and numbers that are cut to the schema's limits.
 
-A status that is refused whole for one long message would leave its reader with the previous one,
-so the limits are kept here, where the schema states them.
+A status that is refused whole for one long message, or for the absurd number that one engine
+reports, would leave its reader with the previous one, so the limits are kept here, where the schema
+states them.
 """
 
 from typing import Annotated, Any, Final
@@ -21,6 +22,10 @@ def _clip(limit: int) -> BeforeValidator:
     return BeforeValidator(clip)
 
 
+def _saturated(number: Any) -> Any:
+    return min(max(number, -(2**63)), 2**63 - 1) if isinstance(number, int) else number
+
+
 def first(limit: int) -> BeforeValidator:
     """Cuts a list to its first items."""
     return BeforeValidator(lambda items: tuple(items)[:limit])
@@ -37,7 +42,7 @@ Word = Annotated[str, Field(max_length=253), _clip(253)]
 Sentence = Annotated[str, Field(max_length=1024), _clip(1024)]
 Message = Annotated[str, Field(max_length=4096), _clip(4096)]
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"}, max_length=64)]
-Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1), BeforeValidator(_saturated)]
 Sentences = Annotated[
     tuple[Sentence, ...], Field(max_length=16, json_schema_extra=ATOMIC), first(16)
 ]

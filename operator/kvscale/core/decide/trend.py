@@ -3,20 +3,30 @@
 A replica that takes minutes to load comes too late for the load of now. The trend of the recent
 load is carried forward by the start-up time, if it is a trend and not noise, and by no more than
 a doubling: a straight line says nothing about the far future.
+
+A step is no trend: what has jumped to a new level will not jump again. A least-squares line does
+not tell the two apart. So the slope is taken from the slopes between all pairs of points, as Theil
+and Sen do, but at their lower third instead of their median: a step makes hardly more than half of
+the pairs rise, a trend makes all of them. Whether that is more than noise is told by the number of
+pairs that rise (Mann and Kendall).
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations, groupby
 
 from kvscale.core.decide.state import LoadPoint
 
 WINDOW_SECONDS = 180.0
-MIN_POINTS = 8
+BUCKET_SECONDS = 15.0
+"""Points are averaged over so long: what is left of noise then hardly depends on its neighbours,
+and twelve points have few pairs."""
+
+MIN_POINTS = 4
 MIN_SPAN_SECONDS = 45.0
-SIGNIFICANCE = 3.0
-"""Slopes below three standard errors are noise (neighbouring samples are correlated, so the usual
-two would be passed by chance far more often than 1 in 20)."""
+SIGNIFICANCE = 2.0
+"""Standard errors that rising pairs must exceed the falling ones by (of 4 points all must rise)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +38,32 @@ class Trend:
 
 
 def find_trend(points: Sequence[LoadPoint], now: float) -> Trend:
-    """Least-squares slope of the load over the last three minutes, if significant and upwards."""
-    recent = [point for point in points if point.at > now - WINDOW_SECONDS]
-    n = len(recent)
-    if n < MIN_POINTS or recent[-1].at - recent[0].at < MIN_SPAN_SECONDS:
+    """The slope of the load over the last three minutes, if significant and upwards."""
+    averaged = _averaged(point for point in points if point.at > now - WINDOW_SECONDS)
+    n = len(averaged)
+    if n < MIN_POINTS or averaged[-1][0] - averaged[0][0] < MIN_SPAN_SECONDS:
         return Trend(0.0, n)
-    mean_t = sum(point.at for point in recent) / n
-    mean_b = sum(point.blocks for point in recent) / n
-    spread = sum((point.at - mean_t) ** 2 for point in recent)
-    if spread <= 0:
-        return Trend(0.0, n)
-    slope = sum((p.at - mean_t) * (p.blocks - mean_b) for p in recent) / spread
-    residual = sum((p.blocks - mean_b - slope * (p.at - mean_t)) ** 2 for p in recent)
-    error = math.sqrt(residual / (n - 2) / spread)
-    if slope <= 0 or slope < SIGNIFICANCE * error:
+    slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in combinations(averaged, 2)]
+    score = sum(slope > 0 for slope in slopes) - sum(slope < 0 for slope in slopes)
+    deviation = math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
+    slope = sorted(slopes)[len(slopes) // 3]
+    if slope <= 0 or score < SIGNIFICANCE * deviation:
         return Trend(0.0, n)
     return Trend(slope, n)
+
+
+def _averaged(points: Iterable[LoadPoint]) -> list[tuple[float, float]]:
+    """Mean (time, blocks) of the points of each bucket."""
+    found: list[tuple[float, float]] = []
+    for _, group in groupby(points, key=lambda point: point.at // BUCKET_SECONDS):
+        members = list(group)
+        found.append(
+            (
+                sum(point.at for point in members) / len(members),
+                sum(point.blocks for point in members) / len(members),
+            )
+        )
+    return found
 
 
 def growth_until_ready(trend: Trend, startup_seconds: float, blocks_now: int) -> int:

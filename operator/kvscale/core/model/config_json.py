@@ -87,8 +87,8 @@ def _architecture(top: Fields) -> tuple[str, Architecture]:
         raise Refused(
             "UnknownArchitecture",
             "architectures",
-            f"architectures[0] is {shown(label)}; known are {', '.join(ARCHITECTURES)}. "
-            "Declare the model by model.shape instead",
+            f"architectures[0] is {shown(label)}, which is not known here: declare the model by "
+            f"model.shape. Known are {', '.join(sorted(ARCHITECTURES))}",
         )
     return label, ARCHITECTURES[label]
 
