@@ -7,6 +7,7 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from demo.rounds import Round
@@ -175,6 +176,7 @@ def _mark_all(axes: Axes, moves: Sequence[Round], color: str, label: str, *, abo
             va="bottom",
             fontsize=8.5,
             color=color,
+            path_effects=[withStroke(linewidth=2.5, foreground="white")],
         )
 
 

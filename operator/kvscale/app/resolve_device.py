@@ -15,7 +15,7 @@ from kvscale.core.values import Unknown
 from kvscale.ports import WorkloadRecord
 
 Nodes = Inventory | Unknown
-_MEND = "state targets[].devices.product and targets[].devices.memory"
+_MEND = "state targets[].devices.product (with .memory, if the device table lacks it)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ def kv_bound(
     return Bound(
         BoundName.KV,
         math.ceil(exact),
-        math.ceil(exact * MILLI),
+        round(exact * MILLI),
         f"{planned_blocks:,} blocks / ({blocks.usable * engines_per_pod:,} usable a replica "
         f"at {target_percent} %) = {exact:.2f}",
     )
@@ -35,7 +35,7 @@ def sequences_bound(demand: Demand, max_num_seqs: int, engines_per_pod: int) -> 
     return Bound(
         BoundName.SEQUENCES,
         math.ceil(exact),
-        math.ceil(exact * MILLI),
+        round(exact * MILLI),
         f"{requests:,} requests / {max_num_seqs * engines_per_pod:,} sequences a replica "
         f"= {exact:.2f}",
     )
