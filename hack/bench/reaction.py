@@ -173,7 +173,11 @@ def _settled(cluster: Cluster, operator: Child) -> None:
 
     def all_known() -> bool:
         pools = cluster.get("inferencepools.kvscale.io", "--namespace", NAMESPACE)["items"]
-        return all("demand" in pool.get("status", {}) for pool in pools)
+        lacking = [pool for pool in pools if "demand" not in pool.get("status", {})]
+        if lacking:
+            first = lacking[0].get("status", {}).get("decision", {}).get("message", "no status")
+            raise AssertionError(f"{len(lacking)} pools without; {first}; {operator.report()}")
+        return True
 
     eventually(
         all_known,

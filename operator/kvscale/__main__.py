@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -24,7 +25,9 @@ def operator(
     namespaces: Annotated[
         str, typer.Option(help="Watch these namespaces alone, comma-separated; default: all.")
     ] = "",
-    interval: Annotated[float, typer.Option(min=0.2, help="Seconds between rounds.")] = 5.0,
+    interval: Annotated[
+        float, typer.Option(min=0.2, max=3600, help="Seconds between rounds.")
+    ] = 5.0,
     mode: Annotated[
         Mode | None, typer.Option(help="Limit what every pool may do: Recommend, Paused.")
     ] = None,
@@ -69,8 +72,8 @@ def operator(
     # kopf and the Kubernetes client take a second to load, and no other command needs them.
     from kvscale.wiring import Options, run_operator  # noqa: PLC0415 - see above
 
-    configure_logging(log_format)
     try:
+        configure_logging(log_format)
         options = Options(
             namespaces=tuple(name for name in namespaces.split(",") if name),
             interval=interval,
@@ -89,7 +92,7 @@ def operator(
             else None,
             scrape=ScrapeSettings(scrape_url_template),
             record=record,
-            liveness=liveness,
+            liveness=_endpoint(liveness),
             lease_namespace=lease_namespace or _own_namespace(),
             kubeconfig=kubeconfig,
             context=context,
@@ -105,6 +108,18 @@ def _matchers(text: str) -> tuple[tuple[str, str], ...]:
     if any(not sign for _, sign, _ in pairs):
         raise ValueError(f"--prometheus-matchers {text}: give NAME=VALUE, comma-separated")
     return tuple((name, value) for name, _, value in pairs)
+
+
+def _endpoint(url: str) -> str:
+    """Where probes are answered; "" for nowhere."""
+    try:
+        parts = urlsplit(url)
+        usable = not url or (parts.scheme == "http" and parts.hostname and parts.port)
+    except ValueError:  # a port that is none
+        usable = False
+    if not usable:
+        raise ValueError(f"--liveness {url}: give http://ADDRESS:PORT/PATH, or nothing for none")
+    return url
 
 
 def _own_namespace() -> str:

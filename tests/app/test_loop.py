@@ -1,10 +1,12 @@
 """The loop against fakes, in virtual time: what an operator does over minutes."""
 
+from itertools import pairwise
+
 import pytest
-from support.fakes import KEY, LLAMA, Rig
 
 from kvscale.core.snapshot import PoolKey
 from kvscale.ports import WorkloadRef, WriteOutcome, WriteResult
+from support.fakes import KEY, LLAMA, Rig
 
 pytestmark = pytest.mark.looptime
 
@@ -24,7 +26,7 @@ async def test_pressure_scales_out_and_idleness_back_in_one_by_one(rig):
     assert rig.cluster.replicas[LLAMA] == 1
     downs = [(at, before, after) for at, _, before, after in rig.cluster.scales if after < before]
     assert [(before, after) for _, before, after in downs] == [(4, 3), (3, 2), (2, 1)]
-    assert all(later[0] - sooner[0] >= 300 for sooner, later in zip(downs, downs[1:], strict=False))
+    assert all(later[0] - sooner[0] >= 300 for sooner, later in pairwise(downs))
 
 
 async def test_starting_pods_are_not_asked_for_twice(rig):
@@ -198,6 +200,19 @@ async def test_two_pools_on_one_target_both_stall(rig):
     assert rig.cluster.scales == []
     for key in (KEY, second):
         assert rig.cluster.condition("Stalled", key)["reason"] == "ConflictingAutoscaler"
+
+
+@pytest.mark.parametrize(
+    "beside", [{"mode": "Recommend"}, {"mode": "Paused"}, {"scaling": {"actuation": "External"}}]
+)
+async def test_a_pool_that_does_not_write_stands_in_nobodys_way(rig, beside):
+    rig.cluster.add_pool()
+    second = PoolKey("default", "second")
+    rig.cluster.add_pool(second, **beside)
+    rig.demand(2500)
+    await rig.run(60)
+    assert rig.cluster.replicas[LLAMA] == 4
+    assert rig.cluster.condition("Stalled")["status"] == "False"
 
 
 async def test_without_the_lease_nothing_is_looked_at_or_written(rig):

@@ -7,16 +7,18 @@ seconds each is sampled (0: at every tick). Node, quota and pod oddities are set
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from kvscale.api.memory import read_memory, write_memory
 from kvscale.core.decide.decide import decide
 from kvscale.core.decide.decision import Decision
 from kvscale.core.decide.state import ScalingEvent, State, record_write
 from kvscale.core.snapshot import EngineSample, NodeState, PodState, PoolSnapshot
 from kvscale.core.spec import PoolSpec
 from kvscale.core.values import Known, Unknown
-from support.scenario import KEY, NO_NODES, TICK, T, pool, sample, snapshot, spec, target
+from support.scenario import KEY, NO_NODES, TICK, T, node, pool, sample, snapshot, spec, target
 
 PER_REQUEST = 20
 USABLE = 1000
@@ -68,8 +70,6 @@ class Course:
 
     def restart(self) -> None:
         """A new process that reads the status: only what it keeps is left."""
-        from kvscale.api.memory import read_memory, write_memory
-
         memory, scalings = write_memory(self.state.pools[KEY])
         status = {
             "memory": memory.model_dump(mode="json", by_alias=True, exclude_none=True),
@@ -114,11 +114,9 @@ class Course:
     def reversals(self) -> int:
         """How often the count changed its direction."""
         ways = [after > before for _, before, after, _ in self.writes]
-        return sum(a != b for a, b in zip(ways, ways[1:], strict=False))
+        return sum(a != b for a, b in itertools.pairwise(ways))
 
     def _nodes(self) -> tuple[NodeState, ...] | Unknown:
-        from support.scenario import node
-
         if self.gpus is None:
             return self.nodes
         return (node(gpus=self.gpus, used=sum(bool(p.node) for p in self._pods.values())),)
@@ -128,7 +126,7 @@ class Course:
         while len(self._pods) < self.replicas:
             self._made += 1
             name = f"p{self._made:03}"
-            made = now - (3600 if ready else 0)
+            made = now - (86_400 if ready else 0)
             self._pods[name] = PodState(
                 name=name, uid=f"uid-{name}", node="", ready=False, created_at=made,
                 template_hash="v1",
@@ -146,7 +144,7 @@ class Course:
             if self.gpus is not None and used >= self.gpus:
                 since = seen.unschedulable_at if seen.unschedulable_at is not None else now
                 return replace(seen, unschedulable_at=since)
-            started = max(seen.created_at, seen.unschedulable_at and now or 0.0)
+            started = max(seen.created_at, (seen.unschedulable_at and now) or 0.0)
             seen = replace(seen, node="n0", scheduled_at=started, unschedulable_at=None)
         ready_at = seen.scheduled_at + self.startup
         return replace(seen, ready=True, ready_at=ready_at) if now >= ready_at else seen

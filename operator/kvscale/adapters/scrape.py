@@ -118,9 +118,9 @@ class ScrapeSource:
                     return Unknown("ScrapeEncoding", "compressed although none was accepted")
                 return await self._read(response)
         except TimeoutError:
-            return Unknown(_TIMEOUT_REASON, f"no complete answer within {limit:g} s")
+            return Unknown(_TIMEOUT_REASON, f"no complete answer within {limit:g} s at {url}")
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return Unknown("ScrapeFailed", type(error).__name__)
+            return Unknown("ScrapeFailed", f"{type(error).__name__} at {url}")
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes | Unknown:
         """The body, given up as soon as it is larger than the limit."""

@@ -187,11 +187,16 @@ def chart_yaml() -> str:
         "    helm.sh/resource-policy: keep\n"
         "  {{- end }}\n"
     )
-    return (
-        "{{- if .Values.crds.install }}\n"
-        + crd_yaml().replace(name, name + keep, 1)
-        + "{{- end }}\n"
-    )
+    return _CHART_GUARD + crd_yaml().replace(name, name + keep, 1) + "{{- end }}\n"
+
+
+_CHART_GUARD = """\
+{{- /* A CRD that was applied by hand is left as it is: helm would refuse to adopt it. */ -}}
+{{- $there := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "NAME" }}
+{{- $labels := dig "metadata" "labels" dict ($there | default dict) | default dict }}
+{{- $ours := eq (get $labels "app.kubernetes.io/managed-by") "Helm" }}
+{{- if and .Values.crds.install (or (not $there) $ours) }}
+""".replace("NAME", f"{PLURAL}.{GROUP}")
 
 
 def write_crds(root: Path) -> None:

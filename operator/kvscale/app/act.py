@@ -22,6 +22,7 @@ from kvscale.ports import (
     Clock,
     Cluster,
     ClusterView,
+    PoolObject,
     ScaleWrite,
     WorkloadRef,
     WriteOutcome,
@@ -43,6 +44,7 @@ class Actor:
         decided: the last decision of each pool, to see what changed.
         looked: when a pool's status was last compared, and at what: a status is costly to build,
             and between two changes it need not be.
+        uids: of the pools that all this is about: another uid is another pool.
     """
 
     cluster: Cluster
@@ -50,17 +52,19 @@ class Actor:
     statuses: dict[PoolKey, Mapping[str, Any]] = field(default_factory=dict)
     decided: dict[PoolKey, Decision] = field(default_factory=dict)
     looked: dict[PoolKey, tuple[float, object]] = field(default_factory=dict)
+    uids: dict[PoolKey, str] = field(default_factory=dict)
 
     async def act(self, snapshot: Snapshot, decisions: tuple[Decision, ...], state: State) -> State:
         """Carry out the decisions; the state with what took effect."""
         limit = asyncio.Semaphore(CONCURRENT_WRITES)
         view = self.cluster.view()
         pools = {pool.key: pool for pool in snapshot.pools}
-        stored = {pool.key: pool.status for pool in view.pools}
+        there = {pool.key: pool for pool in view.pools}
+        self._forget_gone(there)
 
         async def scale(decision: Decision) -> WriteResult | None:
             async with limit:
-                return await self._scale(decision, pools[decision.key], view)
+                return await self._scale(decision, pools[decision.key], there, view)
 
         due = [decision for decision in decisions if decision.write is not None]
         written: set[PoolKey] = set()
@@ -72,27 +76,53 @@ class Actor:
         async def report(decision: Decision) -> None:
             async with limit:
                 pool = pools[decision.key]
-                for note in notes_for(
-                    self.decided.get(pool.key), decision, pool.uid, written=pool.key in written
-                ):
-                    await self.cluster.emit(note)
-                self.decided[pool.key] = decision
-                await self._report(decision, pool, snapshot, state, stored)
+                now = there.get(pool.key)
+                if now is None or now.uid != pool.uid:
+                    return  # deleted meanwhile
+                try:
+                    await self._emit(decision, pool, written=pool.key in written)
+                    await self._report(decision, pool, snapshot, state, now.status)
+                except Exception:
+                    # What was written has to be remembered, and the other pools are to be told.
+                    log.exception("report", extra={"pool": str(pool.key)})
 
         await asyncio.gather(*map(report, decisions))
-        for key in set(self.statuses) - set(stored):
-            self.statuses.pop(key, None)
-            self.decided.pop(key, None)
-            self.looked.pop(key, None)
         return state
 
+    def forget(self) -> None:
+        """Forget what was told: somebody else may have told something else since."""
+        self.statuses.clear()
+        self.decided.clear()
+        self.looked.clear()
+        self.uids.clear()
+
+    def _forget_gone(self, there: Mapping[PoolKey, PoolObject]) -> None:
+        """Forget pools that are gone, also where another has taken the name."""
+        for key, uid in list(self.uids.items()):
+            if key not in there or there[key].uid != uid:
+                for kept in (self.statuses, self.decided, self.looked, self.uids):
+                    kept.pop(key, None)
+        self.uids.update((key, pool.uid) for key, pool in there.items())
+
+    async def _emit(self, decision: Decision, pool: PoolSnapshot, *, written: bool) -> None:
+        for note in notes_for(self.decided.get(pool.key), decision, pool.uid, written=written):
+            await self.cluster.emit(note)
+        self.decided[pool.key] = decision
+
     async def _scale(
-        self, decision: Decision, pool: PoolSnapshot, view: ClusterView
+        self,
+        decision: Decision,
+        pool: PoolSnapshot,
+        there: Mapping[PoolKey, PoolObject],
+        view: ClusterView,
     ) -> WriteResult | None:
         """Write one replica count, if the world is still the one that was decided upon."""
         target = pool.target
         if decision.write is None or decision.counts is None or isinstance(target, Unknown):
             return None
+        asks = there.get(pool.key)
+        if asks is None or (asks.uid, asks.generation) != (pool.uid, pool.generation):
+            return WriteResult(WriteOutcome.CONFLICT, "the pool changed while it was decided")
         ref = WorkloadRef(target.kind, pool.key.namespace, target.name)
         now = view.workloads.get(ref)
         if now is None or now.uid != target.uid or now.replicas != target.replicas:
@@ -130,17 +160,15 @@ class Actor:
         pool: PoolSnapshot,
         snapshot: Snapshot,
         state: State,
-        stored: Mapping[PoolKey, Mapping[str, Any]],
+        stored: Mapping[str, Any],
     ) -> None:
         """Apply the status when it says something new."""
         key, memory = decision.key, state.pools[decision.key]
-        if key not in stored:
-            return  # deleted meanwhile
         now, shape = self.clock.now(), _outline(decision, pool, memory)
         seen_at, seen = self.looked.get(key, (0.0, None))
         if seen == shape and now - seen_at < RUNNING_SECONDS:
             return
-        previous = self.statuses.get(key, stored[key])
+        previous = self.statuses.get(key, stored)
         status = build_status(
             decision,
             pool=pool,

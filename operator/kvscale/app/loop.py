@@ -75,9 +75,7 @@ class Loop:
         """One round: what was decided, or why nothing was."""
         held = await self.lease.acquire()
         if isinstance(held, Unknown):
-            self.last_problem = held.message or held.reason
-            self.last_finished = self.clock.now()  # standing by is healthy
-            return held
+            return self._without_lease(held)
         snapshot = await self.observer.snapshot()
         if isinstance(snapshot, NotReady):
             self._stand_by(snapshot)
@@ -87,6 +85,9 @@ class Loop:
         decisions, state = decide(snapshot, before, now)
         if self.record is not None:
             self.record(Record(snapshot, before, now, decisions))
+        held = await self.lease.acquire()
+        if isinstance(held, Unknown):
+            return self._without_lease(held)  # looking took so long that another writes by now
         self.state = await self.actor.act(snapshot, decisions, state)
         self.last_finished = self.clock.now()
         self.last_problem = ""
@@ -101,6 +102,14 @@ class Loop:
             self._unsynced_since = now
         if now - self._unsynced_since < UNSYNCED_SECONDS:
             self.last_finished = now
+
+    def _without_lease(self, why: Unknown) -> Unknown:
+        """Leave it to whoever holds the lease, and know nothing of what comes before our turn."""
+        self.state = State()
+        self.actor.forget()
+        self.last_problem = why.message or why.reason
+        self.last_finished = self.clock.now()  # standing by is healthy
+        return why
 
     def _restored(self, snapshot: Snapshot) -> State:
         """The memory, with what the status of pools not seen before has kept."""

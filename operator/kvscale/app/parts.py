@@ -8,7 +8,7 @@ from kvscale.app.pods import pod_state, target_state
 from kvscale.app.resolve import Resolution
 from kvscale.core.decide import reasons
 from kvscale.core.snapshot import NodeState, OtherScaler, PodMetrics, PoolKey, PoolSnapshot
-from kvscale.core.spec import ConfigMapRef, MetricsSpec, PoolSpec
+from kvscale.core.spec import Actuation, ConfigMapRef, MetricsSpec, Mode, PoolSpec
 from kvscale.core.values import Known, Unknown
 from kvscale.ports import (
     ClusterView,
@@ -36,6 +36,15 @@ class Part:
     found: Resolution | None = None
 
     @property
+    def writes(self) -> bool:
+        """Whether the pool may write its target's count."""
+        if isinstance(self.spec, Unknown):
+            return False
+        return (
+            self.spec.mode in {None, Mode.AUTO} and self.spec.scaling.actuation is Actuation.SCALE
+        )
+
+    @property
     def config_map(self) -> tuple[str, str] | None:
         """Namespace and name of the ConfigMap that the model is in, if it is in one."""
         if isinstance(self.spec, Unknown) or not isinstance(self.spec.model, ConfigMapRef):
@@ -44,10 +53,13 @@ class Part:
 
 
 def pools_by_target(parts: Sequence[Part]) -> Mapping[WorkloadRef, list[PoolKey]]:
-    """The pools of each target; two on one target are a conflict of both."""
+    """The pools that write to each target: two on one target are a conflict of both.
+
+    A pool that only recommends, publishes or pauses stands in nobody's way.
+    """
     found: dict[WorkloadRef, list[PoolKey]] = {}
     for part in parts:
-        if part.ref is not None:
+        if part.ref is not None and part.writes:
             found.setdefault(part.ref, []).append(part.pool.key)
     return found
 

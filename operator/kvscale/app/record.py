@@ -6,6 +6,7 @@ number into a test.
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import orjson
 
@@ -31,12 +32,25 @@ class Record:
     Attributes:
         before: the memory that the decision started from.
         decisions: as they were made; () when the file holds a bare snapshot.
+        version: of kvscale that made it; "" when the file does not say.
     """
 
     snapshot: Snapshot
     before: State
     now: float
     decisions: tuple[Decision, ...] = ()
+    version: str = __version__
+
+    @property
+    def other_version(self) -> str:
+        """A clause that says so where another version made the record; "" otherwise."""
+        return _of_another(self.version)
+
+
+def _of_another(version: str) -> str:
+    if version in {"", __version__}:
+        return ""
+    return f" (kvscale {version} made it, this is {__version__}: read it with the one that did)"
 
 
 def name_of(record: Record) -> str:
@@ -68,18 +82,30 @@ def decode(data: bytes) -> Record:
         raw = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error}") from None
-    if not isinstance(raw, dict):
-        raise ValueError("not a JSON object: give a file that --record has written")  # noqa: TRY004 - a file's content, not a caller's type
-    if "snapshot" not in raw:
+    if isinstance(raw, list):
         snapshot = load_snapshot(data)
         return Record(snapshot, State(), snapshot.at)
+    if not isinstance(raw, dict):
+        raise ValueError("not a JSON object: give a file that --record has written")  # noqa: TRY004 - a file's content, not a caller's type
+    version = raw.get("kvscale", "")
+    if not isinstance(version, str):
+        version = ""
+    try:
+        return _decoded(raw, version)
+    except ValueError as error:
+        raise ValueError(f"{error}{_of_another(version)}") from None
+
+
+def _decoded(raw: dict[str, Any], version: str) -> Record:
+    if "snapshot" not in raw:
+        raise ValueError("no snapshot: give a file that --record has written")
     snapshot = load_snapshot(orjson.dumps(raw["snapshot"]))
     now = raw.get("now", snapshot.at)
     if not isinstance(now, int | float):
         raise ValueError("now: not a number of epoch seconds")  # noqa: TRY004 - ditto
     state = load_state(orjson.dumps(raw["state"])) if "state" in raw else State()
     decisions = load_decisions(orjson.dumps(raw["decisions"])) if "decisions" in raw else ()
-    return Record(snapshot, state, float(now), decisions)
+    return Record(snapshot, state, float(now), decisions, version)
 
 
 def replay(record: Record) -> tuple[Decision, ...]:

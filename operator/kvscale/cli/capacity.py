@@ -9,7 +9,7 @@ import typer
 
 from kvscale.app.capacity import capacity_document, capacity_page, capacity_view
 from kvscale.cli.errors import fail
-from kvscale.cli.files import read_json
+from kvscale.cli.files import exists, in_directory, read_json
 from kvscale.cli.output import Output, OutputOption, emit, one_line, refuse
 from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.capacity.device import Device
@@ -36,13 +36,24 @@ def capacity(
         str | None, typer.Option("--model", help="a known model instead: Qwen/Qwen3-8B")
     ] = None,
     tensor_parallel: Annotated[
-        int, typer.Option("--tensor-parallel", help="devices that split each layer")
+        int,
+        typer.Option(
+            "--tensor-parallel", "--tensor-parallel-size", help="devices that split each layer"
+        ),
     ] = 1,
     pipeline_parallel: Annotated[
-        int, typer.Option("--pipeline-parallel", help="stages that split the layers")
+        int,
+        typer.Option(
+            "--pipeline-parallel", "--pipeline-parallel-size", help="stages that split the layers"
+        ),
     ] = 1,
     data_parallel: Annotated[
-        int, typer.Option("--data-parallel", help="engines, each with a KV pool of its own")
+        int,
+        typer.Option(
+            "--data-parallel",
+            "--data-parallel-size",
+            help="engines, each with a KV pool of its own",
+        ),
     ] = 1,
     max_model_len: Annotated[
         int | None,
@@ -65,7 +76,11 @@ def capacity(
     ] = None,
     memory_utilization: Annotated[
         float | None,
-        typer.Option("--memory-utilization", help="share of device memory, 0 to 1"),
+        typer.Option(
+            "--memory-utilization",
+            "--gpu-memory-utilization",
+            help="share of device memory, 0 to 1",
+        ),
     ] = None,
     kv_memory_gib: Annotated[
         float | None,
@@ -110,10 +125,10 @@ def _shape(config: Path | None, model: str | None) -> ModelShape | Refusal:
             mend = "or give its config.json by --config"
             return Refusal(found.reason, "--model", f"--model: {found.message}; {mend}")
         return found
-    file = config / "config.json" if config.is_dir() else config
+    file = in_directory(config, "config.json")
     beside = file.parent / QUANTIZATION_FILE
-    quantization = read_json(beside, "--config") if beside.is_file() else None
-    name = config.resolve().name if config.is_dir() else config.stem
+    quantization = read_json(beside, "--config") if exists(beside) else None
+    name = config.stem if file == config else config.resolve().name
     return read_shape(read_json(file, "--config"), name, quantization)
 
 
@@ -137,4 +152,4 @@ def _bytes(gib: float | None) -> int | None:
         return None
     if not (math.isfinite(gib) and 0 < gib <= MOST_GIB):
         fail(f"--kv-memory-gib is {gib}: give the GiB of KV memory on one device, such as 12.5")
-    return round(gib * GIB)
+    return max(1, round(gib * GIB))

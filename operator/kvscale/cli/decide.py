@@ -9,6 +9,11 @@ import typer
 from kvscale.api.record import dump_decisions
 from kvscale.app.record import decode, replay
 from kvscale.cli.errors import fail
+from kvscale.cli.files import read_bytes, shown_path
+from kvscale.cli.output import one_line
+
+LARGEST = 1 << 30
+"""Bytes of a record; a round of 10,000 pods has 50 MB."""
 
 
 def decide(
@@ -22,13 +27,11 @@ def decide(
 ) -> None:
     """Decide again on a recorded snapshot and print the decisions as JSON."""
     try:
-        record = decode(file.read_bytes())
-    except OSError as error:
-        fail(f"{file}: {error.strerror}")
-    except ValueError as error:
-        fail(f"{file}: {error}")
-    decisions = replay(record)
+        record = decode(read_bytes(file, "SNAPSHOT.json", LARGEST))
+        decisions = replay(record)
+    except (ValueError, OverflowError) as error:
+        fail(one_line(f"SNAPSHOT.json: {shown_path(file)}: {error}"))
     typer.echo(orjson.dumps(orjson.loads(dump_decisions(decisions)), option=orjson.OPT_INDENT_2))
     if check and decisions != record.decisions:
-        typer.echo("the decisions differ from the record", err=True)
+        typer.echo(f"the decisions differ from the record{record.other_version}", err=True)
         raise typer.Exit(1)

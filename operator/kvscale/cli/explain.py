@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
-from kvscale.adapters.kubernetes.errors import ApiError
+from kvscale.adapters.kubernetes.errors import UNANSWERED, ApiError
 from kvscale.adapters.kubernetes.resources import POOLS, object_path
 from kvscale.app.explain import explain_status
 from kvscale.cli.errors import fail
-from kvscale.cli.output import Output, OutputOption, emit
+from kvscale.cli.output import Output, OutputOption, emit, one_line
 
 NOT_FOUND = 404
 
@@ -29,14 +29,18 @@ def explain(
 
     namespace, _, name = pool.rpartition("/")
     if not name:
-        fail(f"{pool}: give NAMESPACE/NAME, as in default/llama")
+        fail(f"NAMESPACE/NAME is {pool!r}: give both, as in default/llama")
     try:
         client = Client(load_configuration(kubeconfig, context))
         found = client.get(object_path(POOLS.api, POOLS.name, namespace or "default", name))
     except ApiError as error:
         if error.status == NOT_FOUND:
             fail(f"inferencepools.kvscale.io {namespace or 'default'}/{name} does not exist")
-        fail(str(error))
+        if error.status == UNANSWERED:
+            fail(
+                one_line(f"{error}: is the API server up? Name another by --kubeconfig, --context")
+            )
+        fail(one_line(str(error)))
     except ValueError as error:
         fail(str(error))
     status = found.get("status") or {}

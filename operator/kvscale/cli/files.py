@@ -14,6 +14,7 @@ LARGEST_YAML = 1 << 20
 """A Kubernetes object is at most 1.5 MiB, and most of one is what the API server adds."""
 
 DEEPEST = 100
+LONGEST_PATH = 200
 
 Object = dict[str, Any]
 
@@ -30,16 +31,55 @@ def read_text(path: Path, option: str, largest: int) -> str:
         largest: bytes; more is refused unread.
     """
     try:
+        return read_bytes(path, option, largest).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        fail(f"{option}: {shown_path(path)} is not UTF-8 text")
+
+
+def read_bytes(path: Path, option: str, largest: int) -> bytes:
+    """The content of a file, which may be endless (a device) or not be there.
+
+    Args:
+        path: of the file.
+        option: that named it, for messages.
+        largest: bytes; more is refused unread.
+    """
+    try:
         with path.open("rb") as file:
             content = file.read(largest + 1)
-        text = content.decode("utf-8-sig")
     except OSError as error:
-        fail(f"{option}: {path} cannot be read: {error.strerror or type(error).__name__}")
-    except UnicodeDecodeError:
-        fail(f"{option}: {path} is not UTF-8 text")
+        why = error.strerror or type(error).__name__
+        fail(f"{option}: {shown_path(path)} cannot be read: {why}")
     if len(content) > largest:
-        fail(f"{option}: {path} is larger than {largest >> 20} MiB: name the right file")
-    return text
+        fail(
+            f"{option}: {shown_path(path)} is larger than {largest >> 20} MiB: name the right file"
+        )
+    return content
+
+
+def in_directory(path: Path, name: str) -> Path:
+    """The file of that name if the path is a directory, the path itself otherwise.
+
+    One that cannot be looked at is taken for a file: reading it says why.
+    """
+    try:
+        return path / name if path.is_dir() else path
+    except OSError:
+        return path
+
+
+def exists(path: Path) -> bool:
+    """Whether there is such a file, as far as one may see."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def shown_path(path: Path) -> str:
+    """The path for a message."""
+    text = str(path)
+    return text if len(text) <= LONGEST_PATH else f"{text[: LONGEST_PATH - 1]}…"
 
 
 def read_json(path: Path, option: str) -> Object:
@@ -48,7 +88,7 @@ def read_json(path: Path, option: str) -> Object:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        fail(f"{option}: {path} is not JSON: {_why(error)}")
+        fail(f"{option}: {shown_path(path)} is not JSON: {_why(error)}")
     if not isinstance(value, dict):
         fail(f"{option}: {path} holds no JSON object")
     return value
@@ -83,19 +123,45 @@ def _check_structure(text: str) -> None:
 
     Raises:
         YAMLError: it uses aliases (nine of them can name a billion values), is nested too deeply,
-            or is not YAML.
+            names a key twice (the second would win unseen), or is not YAML.
     """
-    depth = 0
+    open_ones: list[_Open] = []
     for event in yaml.parse(text, Loader=_Loader):
         line = 1 if event.start_mark is None else event.start_mark.line + 1
         if isinstance(event, yaml.AliasEvent):
             raise yaml.YAMLError(f"line {line}: aliases are not read, write the value out")
+        if isinstance(event, yaml.CollectionEndEvent):
+            open_ones.pop()
+            continue
+        if not isinstance(event, yaml.NodeEvent):
+            continue
+        twice = open_ones[-1].repeated(event) if open_ones else None
+        if twice is not None:
+            raise yaml.YAMLError(f"line {line}: {twice!r} is there twice: leave one out")
         if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > DEEPEST:
-            raise yaml.YAMLError(f"line {line}: it is nested too deeply")
+            open_ones.append(_Open(is_mapping=isinstance(event, yaml.MappingStartEvent)))
+            if len(open_ones) > DEEPEST:
+                raise yaml.YAMLError(f"line {line}: it is nested too deeply")
+
+
+class _Open:
+    """A collection whose end has not been met: in a mapping, keys and values take turns."""
+
+    def __init__(self, *, is_mapping: bool) -> None:
+        self._is_key = is_mapping
+        self._is_mapping = is_mapping
+        self._keys: set[str] = set()
+
+    def repeated(self, event: yaml.NodeEvent) -> str | None:
+        """The node, the next in the collection, if it is a key that is there already."""
+        is_key, self._is_key = self._is_key, self._is_mapping and not self._is_key
+        if not is_key or not isinstance(event, yaml.ScalarEvent):
+            return None
+        key = str(event.value)
+        if key in self._keys:
+            return key
+        self._keys.add(key)
+        return None
 
 
 def _why(error: Exception) -> str:

@@ -83,8 +83,15 @@ def run(app: typer.Typer, arguments: Sequence[str] | None = None) -> int:
     try:
         code = app(arguments, standalone_mode=False, prog_name="kvscale")
     except typer.TyperException as error:
-        typer.echo(f"kvscale: {one_line(error.format_message())} (see --help)", err=True)
+        problem = one_line(error.format_message()) or "name a command"
+        typer.echo(f"kvscale: {problem} (see --help)", err=True)
         return error.exit_code
     except typer.Abort:
+        return 1
+    except BrokenPipeError:
+        return 1  # the reader has what it wanted; `| head` is no error worth a word
+    except OSError as error:
+        # Commands answer for the files that they read; what is left is the output.
+        typer.echo(f"kvscale: the output cannot be written: {error.strerror}", err=True)
         return 1
     return code if isinstance(code, int) else 0

@@ -7,11 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from kvscale.adapters.kubernetes.project import Malformed, project_workload
+from kvscale.api.inferencepool import GROUP, KIND, VERSION
 from kvscale.api.parse import parse_pool
+from kvscale.api.unknown_fields import unknown_fields
 from kvscale.app.plan import plan as plan_pool
 from kvscale.app.plan_view import plan_document, plan_page
 from kvscale.cli.errors import fail
-from kvscale.cli.files import Object, read_manifests
+from kvscale.cli.files import Object, read_manifests, shown_path
 from kvscale.cli.output import Output, OutputOption, emit, one_line, refuse
 from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.capacity.device_table import find_device
@@ -19,7 +21,8 @@ from kvscale.core.spec import ConfigMapRef, PoolSpec
 from kvscale.core.values import Unknown
 from kvscale.ports import WorkloadRecord
 
-API_GROUP = "kvscale.io/"
+API_VERSION = f"{GROUP}/{VERSION}"
+MOST_UNKNOWN = 5
 NEEDS_DEVICE = frozenset({"NoDevices", "NoNodeAccess", "DeviceUnknown"})
 NEEDS_MANIFEST = frozenset({"ModelUnknown", "EngineUnknown"})
 
@@ -77,24 +80,25 @@ def plan(
 
 def _pool(objects: list[Object], file: Path) -> tuple[str, PoolSpec]:
     pools = [
-        one
-        for one in objects
-        if one.get("kind") == "InferencePool"
-        and str(one.get("apiVersion", "")).startswith(API_GROUP)
+        one for one in objects if one.get("kind") == KIND and one.get("apiVersion") == API_VERSION
     ]
     if len(pools) != 1:
-        kinds = ", ".join(sorted({str(one.get("kind")) for one in objects}))
+        kinds = sorted({f"{one.get('apiVersion')} {one.get('kind')}" for one in objects})
         fail(
-            f"-f: {file} holds {len(pools)} objects of kind InferencePool ({API_GROUP}v1alpha1), "
-            f"one is needed (it holds: {kinds})"
+            one_line(
+                f"-f: {shown_path(file)} holds {len(pools)} objects of kind {KIND} "
+                f"({API_VERSION}), one is needed (it holds: {', '.join(kinds)})"
+            )
         )
     raw = pools[0]
     spec = raw.get("spec")
     if not isinstance(spec, dict):
-        fail(f"-f: {file}: the InferencePool has no spec: add spec.targets")
+        fail(f"-f: {shown_path(file)}: the InferencePool has no spec: add spec.targets")
     parsed = parse_pool(spec)
     if isinstance(parsed, Unknown):
-        fail(one_line(f"-f: {file}: {parsed.message}"))
+        fail(one_line(f"-f: {shown_path(file)}: {parsed.message}"))
+    if unknown := unknown_fields(spec):
+        fail(one_line(f"-f: {shown_path(file)}: {'; '.join(unknown[:MOST_UNKNOWN])}"))
     return _name(raw), parsed
 
 

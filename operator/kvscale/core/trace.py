@@ -33,6 +33,11 @@ class Step:
 Trace = tuple[Step, ...]
 
 
+def counted(count: int, noun: str) -> str:
+    """A count with its noun: 1 replica, 2 replicas."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def find(trace: Trace, name: str) -> Step | None:
     """The first step of that name, or None."""
     return next((step for step in trace if step.name == name), None)

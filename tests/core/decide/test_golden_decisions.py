@@ -7,6 +7,22 @@ N running and waiting; one replica is planned for 850 blocks (1,000 usable at 85
 from dataclasses import replace
 
 import pytest
+
+from kvscale.core.decide.bounds import sequences_bound
+from kvscale.core.decide.decide import decide
+from kvscale.core.decide.decision import Demand, Status
+from kvscale.core.decide.state import EngineProgress, Recommendation, ScalingEvent, State
+from kvscale.core.snapshot import Freeze, OtherScaler, PoolKey, Quota
+from kvscale.core.spec import (
+    Actuation,
+    Mode,
+    PolicySelect,
+    PolicyType,
+    Scaling,
+    ScalingPolicy,
+    ScalingRules,
+)
+from kvscale.core.values import Unknown
 from support.scenario import (
     GPU,
     KEY,
@@ -24,21 +40,6 @@ from support.scenario import (
     spec,
     target,
 )
-
-from kvscale.core.decide.decide import decide
-from kvscale.core.decide.decision import Status
-from kvscale.core.decide.state import EngineProgress, Recommendation, ScalingEvent, State
-from kvscale.core.snapshot import Freeze, OtherScaler, PoolKey, Quota
-from kvscale.core.spec import (
-    Actuation,
-    Mode,
-    PolicySelect,
-    PolicyType,
-    Scaling,
-    ScalingPolicy,
-    ScalingRules,
-)
-from kvscale.core.values import Unknown
 
 TEN = Scaling(max_replicas=10)
 
@@ -98,6 +99,33 @@ def test_two_engines_in_a_pod_are_two_pools_of_blocks():
     # used 1,000, N 50: growth 233; 1,233 / 1,700 = 0.73 -> 1
     got = one(snapshot(pool(1, (both,))), settled(1))
     check(got, 1, "AsNeeded", writes=False)
+
+
+def test_the_smallest_engine_of_a_revision_decides():
+    # 501 and 1,001 blocks: used 250 + 500, N 38: growth 201; 951 / (500 at 85 %) = 2.24 -> 3
+    members = (pod("p0", sample(0.5, 13, blocks=501)), pod("p1", sample(0.5, 25)))
+    for seen in (members, members[::-1]):
+        got = one(snapshot(pool(2, seen)), settled(2))
+        check(got, 3, "AsNeeded", writes=True)
+
+
+def test_what_waits_needs_a_place_in_the_batch_too():
+    load = Demand(
+        100, 0, 0, running=60, waiting=200, preemptions=0, occupancy_milli=0, sampled_at=T
+    )
+    got = sequences_bound(load, max_num_seqs=64, engines_per_pod=2)
+    assert (got.replicas, got.exact_milli) == (3, 2031)  # 260 / 128
+
+
+def test_an_error_of_a_write_is_over_when_nothing_is_left_to_be_written():
+    state = settled(2, write_error="scale to 3: Forbidden")
+    (got,), after = decide(snapshot(pool(2, pods(2, sample(0.4, 20)))), state, T)
+    assert got.write is None
+    assert after.pools[KEY].write_error == ""
+    (got,), after = decide(snapshot(pool(2, pods(2, sample(0.9, 45)))), state, T)
+    assert got.write == 3
+    assert after.pools[KEY].write_error
+    assert condition(got, "Ready").reason == "WriteFailed"
 
 
 # --- unknown is not zero ----------------------------------------------------------------------
@@ -253,7 +281,7 @@ def test_engines_that_all_fall_silent_are_a_fault_of_something_else():
 def test_load_on_a_draining_node_stays_but_its_supply_does_not():
     members = (pod("p0", IDLE), pod("p1", IDLE, draining=True))
     got = one(snapshot(pool(2, members)), settled(2))
-    # used 200 counts; only p0 is supply: one would be left, and the removal is proven on it
+    # used 200 counts; only p0 is supply, and which of the two a removal would take is not ours
     assert got.demand.used_blocks == 200
     assert got.counts.ready == 1
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support.scenario import KEY, T, node, pod, pool, sample, settled, snapshot, spec, target
 
 from kvscale.core.decide.decide import decide
 from kvscale.core.snapshot import Freeze, PoolKey
 from kvscale.core.spec import Scaling
 from kvscale.core.values import Known, Unknown
+from support.scenario import KEY, T, node, pod, pool, sample, settled, snapshot, spec, target
 
 MISSING = Unknown("ScrapeFailed", "connection refused")
 
@@ -109,12 +109,7 @@ def test_nothing_is_removed_while_demand_is_unknown(seen, there):
 def test_a_removal_is_one_pod_unless_a_bound_or_a_stock_out_asks(seen, there):
     current = seen.target.replicas
     (got,), _ = decide(snapshot(seen, nodes=there), settled(current), T)
-    if (
-        got.write is not None
-        and got.write < current
-        and current <= top_of(seen)
-        and got.reason != "StockOut"
-    ):
+    if got.write is not None and got.write < current <= top_of(seen) and got.reason != "StockOut":
         assert got.write == current - 1
 
 

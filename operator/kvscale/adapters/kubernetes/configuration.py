@@ -5,6 +5,9 @@ from kubernetes import config
 from kubernetes.client import Configuration
 from kubernetes.config.config_exception import ConfigException
 
+_MALFORMED = (TypeError, AttributeError, KeyError, IndexError)
+"""What the official loader raises at a file whose YAML is something else than a kubeconfig."""
+
 
 def load_configuration(kubeconfig: str = "", context: str = "") -> Configuration:
     """Where the API server is and who we are.
@@ -29,11 +32,16 @@ def load_configuration(kubeconfig: str = "", context: str = "") -> Configuration
             context=context or None,
             client_configuration=configuration,
         )
-    except (ConfigException, OSError, yaml.YAMLError) as error:
+    except (ConfigException, OSError, yaml.YAMLError, ValueError, *_MALFORMED) as error:
         what = f"kubeconfig {kubeconfig}" if kubeconfig else "the user's kubeconfig"
         where = f", context {context}" if context else ""
         raise ValueError(
             f"no API server: {what}{where} cannot be used ({error}). Name another with "
             f"--kubeconfig or KUBECONFIG, or run in a pod with a service account"
         ) from error
+    if not str(configuration.host).startswith(("http://", "https://")):
+        raise ValueError(
+            f"no API server: the kubeconfig's server is {configuration.host!r}; give its URL, as "
+            "in https://kubernetes.example:6443"
+        )
     return configuration

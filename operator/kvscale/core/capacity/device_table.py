@@ -18,6 +18,8 @@ from kvscale.core.capacity.mig import Profile, parse_profile, slice_of
 GIB = 2**30
 MIB = 2**20
 _FIELD = "devices.product"
+_SHOWN = 60
+"""Characters of a name that a message repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +181,8 @@ def find_card(name: str) -> Card | Refusal:
     return Refusal(
         "UnknownDevice",
         _FIELD,
-        f"device {name!r} is not in the device table{hint}: state targets[].devices.memory, "
-        "as the engine's start-up log prints it",
+        f"device {name[:_SHOWN]!r} is not in the device table{hint}: name one that is, such as "
+        "NVIDIA-L4, or state targets[].devices.memory, as the engine's start-up log prints it",
     )
 
 

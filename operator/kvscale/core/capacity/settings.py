@@ -132,7 +132,7 @@ def _length(shape: ModelShape, engine: EngineConfig) -> int:
         raise Refused(
             "InvalidMaxModelLen",
             "--max-model-len",
-            f"--max-model-len is {wanted}; it must be positive, or -1 for what fits",
+            f"--max-model-len is {wanted}; it must be from 1 to {MOST_TOKENS}, or -1 for what fits",
         )
     if longest is not None and wanted > longest:
         raise Refused(
@@ -157,13 +157,16 @@ def _batch(
         seqs = min(seqs, max(1, tokens))
     if not 1 <= seqs <= MOST_TOKENS:
         raise Refused(
-            "InvalidBatch", "--max-num-seqs", f"--max-num-seqs is {seqs}; it must be positive"
+            "InvalidBatch",
+            "--max-num-seqs",
+            f"--max-num-seqs is {seqs}; it must be from 1 to {MOST_TOKENS}",
         )
     if not seqs <= tokens <= MOST_TOKENS:
         raise Refused(
             "InvalidBatch",
             "--max-num-batched-tokens",
-            f"--max-num-batched-tokens is {tokens}; it must be at least --max-num-seqs, {seqs}",
+            f"--max-num-batched-tokens is {tokens}; it must be from {seqs}, the number of "
+            f"--max-num-seqs, to {MOST_TOKENS}",
         )
     return tokens, seqs
 

@@ -32,12 +32,13 @@ class Arrivals:
 
 def arrivals(points: tuple[LoadPoint, ...], now: float) -> Arrivals | None:
     """The arrival rates of a pool; None when the history is too short or there was no traffic."""
-    recent = [point for point in points if point.at >= now - RECENT_SECONDS]
     before = [p for p in points if now - BEFORE_SECONDS <= p.at <= now - RECENT_SECONDS]
-    if len(recent) < 2 or len(before) < 2:  # noqa: PLR2004 - a rate needs two points
+    # The last point before the minute begins it: points may lie as far apart as the minute is long.
+    recent = [*before[-1:], *(p for p in points if p.at > now - RECENT_SECONDS)]
+    if len(before) < 2 or len(recent) < 2:  # noqa: PLR2004 - a rate needs two points
         return None
-    rates = [_rate(before), _rate(recent)]
-    return Arrivals(recent=rates[1], before=rates[0]) if rates[0] > 0 else None
+    found = Arrivals(recent=_rate(recent), before=_rate(before))
+    return found if found.before > 0 else None
 
 
 def tokens_per_minute(points: tuple[LoadPoint, ...]) -> float | None:

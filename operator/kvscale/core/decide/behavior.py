@@ -43,6 +43,8 @@ def stabilize(
     down_since = now - scaling.scale_down.stabilization_window_seconds
     lowest = highest = wanted
     for seen in recommendations:
+        if seen.at >= now:
+            continue  # this tick's own: `wanted` is what became of it
         if seen.at > up_since:
             lowest = min(lowest, seen.replicas)
         if seen.at > down_since:
@@ -73,13 +75,16 @@ def scale_up_limit(
 def scale_down_limit(
     current: int, events: Sequence[ScalingEvent], rules: ScalingRules, now: float
 ) -> int:
-    """The smallest count that the scale-down policies allow now."""
+    """The smallest count that the scale-down policies allow now.
+
+    Unlike HPA, what was added within the period is not taken off the count first: "1 pod in 5
+    minutes" would otherwise let a spike's four replicas go at once.
+    """
     if rules.select_policy is PolicySelect.DISABLED:
         return current
     limits: list[int] = []
     for policy in rules.policies:
-        added, removed = _moved(events, now - policy.period_seconds)
-        start = current - added + removed
+        start = current + _moved(events, now - policy.period_seconds)[1]
         if policy.type is PolicyType.PODS:
             limits.append(start - policy.value)
         else:

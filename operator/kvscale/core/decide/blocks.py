@@ -54,11 +54,19 @@ class EngineBlocks:
         )
 
 
+def reported_blocks(sample: EngineSample) -> int | None:
+    """Total blocks by the engine's own word; None while it has none for a sequence.
+
+    An engine that starts states 0 before it has measured: that is not known, not nothing (rule 1).
+    """
+    blocks = sample.kv_blocks
+    return blocks if blocks is not None and blocks > NULL_BLOCKS else None
+
+
 def usable_of(sample: EngineSample, fallback: int) -> int:
     """Usable blocks of one engine: what it reports, else `fallback`."""
-    if sample.kv_blocks is None:
-        return fallback
-    return max(0, sample.kv_blocks - NULL_BLOCKS)
+    blocks = reported_blocks(sample)
+    return fallback if blocks is None else blocks - NULL_BLOCKS
 
 
 def read_reports(
@@ -74,9 +82,9 @@ def read_reports(
         if not isinstance(pod.metrics, Known):
             continue
         for sample in pod.metrics.value:
-            seen = now.get(pod.template_hash)
-            if sample.kv_blocks is not None and (seen is None or sample.kv_blocks < seen.kv_blocks):
-                now[pod.template_hash] = ReportedBlocks(sample.kv_blocks, sample.block_tokens)
+            seen, blocks = now.get(pod.template_hash), reported_blocks(sample)
+            if blocks is not None and (seen is None or blocks < seen.kv_blocks):
+                now[pod.template_hash] = ReportedBlocks(blocks, sample.block_tokens)
     merged = {**{key: value for key, value in remembered.items() if key not in now}, **now}
     return dict(list(merged.items())[-KEPT_REVISIONS:])
 
@@ -96,7 +104,7 @@ def engine_blocks(
     if report is None and computed is None and reports:
         report = list(reports.values())[-1]
     if report is not None:
-        usable = max(0, report.kv_blocks - NULL_BLOCKS)
+        usable = report.kv_blocks - NULL_BLOCKS
         return EngineBlocks(
             usable=usable,
             block_tokens=report.block_tokens or (computed.block_tokens if computed else 16),

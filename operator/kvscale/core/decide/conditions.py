@@ -6,10 +6,11 @@ All are set on every visit (Unknown is legal), adjectives or past participles; `
 from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
 from kvscale.core.decide import reasons
 from kvscale.core.decide.arrivals import tokens_per_minute
-from kvscale.core.decide.assess import Assessment, NotAssessed
+from kvscale.core.decide.assessment import Assessment, NotAssessed
 from kvscale.core.decide.blocks import EngineBlocks
 from kvscale.core.decide.decision import Condition, Counts, Status
 from kvscale.core.decide.limits import Limited
+from kvscale.core.spec import Mode
 from kvscale.core.values import Unknown
 
 CONDITION_TYPES = (
@@ -166,4 +167,7 @@ def _scaling_limited(counts: Counts, limited: Limited) -> Condition:
 def _stalled(found: Assessment) -> Condition:
     if found.conflict is not None:
         return Condition("Stalled", Status.TRUE, found.conflict.reason, found.conflict.message)
-    return Condition("Stalled", Status.FALSE, reasons.NO_CONFLICT, "kvscale is the only writer")
+    told = "kvscale is the only writer"
+    if found.mode is Mode.RECOMMEND:
+        told = "nothing is written in Recommend: whoever scales the target is not in the way"
+    return Condition("Stalled", Status.FALSE, reasons.NO_CONFLICT, told)

@@ -10,15 +10,18 @@ from dataclasses import replace
 from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.decide import reasons
 from kvscale.core.decide.arrivals import FREEZE_SECONDS, fell_together
-from kvscale.core.decide.assess import Assessment, NotAssessed, assess
+from kvscale.core.decide.assess import assess
+from kvscale.core.decide.assessment import Assessment, NotAssessed
 from kvscale.core.decide.conditions import conditions, not_assessed
 from kvscale.core.decide.decision import Counts, Decision
-from kvscale.core.decide.limits import Limited, back_off, limit
+from kvscale.core.decide.limits import Limited, limit
 from kvscale.core.decide.ownership import awaits_write
 from kvscale.core.decide.placement import Placement, place
 from kvscale.core.decide.state import PoolState, State
+from kvscale.core.decide.stock_out import back_off
 from kvscale.core.snapshot import PoolKey, Snapshot
-from kvscale.core.spec import Actuation, Mode, most_cautious
+from kvscale.core.spec import Actuation, Mode
+from kvscale.core.trace import counted
 from kvscale.core.values import Unknown
 
 
@@ -34,7 +37,10 @@ def decide(snapshot: Snapshot, state: State, now: float) -> tuple[tuple[Decision
         One decision per pool, in the snapshot's order, and the state for the next call. Nothing
         has been written yet: a write that takes effect is told by `state.record_write`.
     """
-    found = [assess(pool, state.pools.get(pool.key), now) for pool in snapshot.pools]
+    found = [
+        assess(pool, state.pools.get(pool.key), now, snapshot.operator_mode)
+        for pool in snapshot.pools
+    ]
     found = [back_off(f, now) if isinstance(f, Assessment) else f for f in found]
     frozen_until = state.arrivals_frozen_until
     if fell_together((f.memory for f in found), now):
@@ -49,9 +55,8 @@ def decide(snapshot: Snapshot, state: State, now: float) -> tuple[tuple[Decision
             decision = _not_assessed(each)
             memory = each.memory
         else:
-            mode = most_cautious(each.spec.mode, snapshot.operator_mode)
             placement = placements[each.pool.key]
-            decision = _conclude(each, placement, mode, now, frozen=now < frozen_until)
+            decision = _conclude(each, placement, now, frozen=now < frozen_until)
             memory = each.memory
             if decision.counts is not None and decision.counts.desired == each.target.replicas:
                 memory = replace(memory, write_error="")  # nothing is left to be written
@@ -60,12 +65,10 @@ def decide(snapshot: Snapshot, state: State, now: float) -> tuple[tuple[Decision
     return tuple(decisions), State(pools=memories, arrivals_frozen_until=frozen_until)
 
 
-def _conclude(
-    found: Assessment, placement: Placement, mode: Mode, now: float, *, frozen: bool
-) -> Decision:
+def _conclude(found: Assessment, placement: Placement, now: float, *, frozen: bool) -> Decision:
     current = found.target.replicas
     limited = limit(found, placement, now, arrivals_frozen=frozen)
-    blocked = _blocked(found, mode, now)
+    blocked = _blocked(found, now)
     if blocked is not None:
         limited = replace(blocked, steps=limited.steps)
     counts = Counts(
@@ -76,11 +79,11 @@ def _conclude(
         placeable=placement.placeable,
         desired=limited.replicas,
     )
-    writes = mode is Mode.AUTO and found.spec.scaling.actuation is Actuation.SCALE
+    writes = found.mode is Mode.AUTO and found.spec.scaling.actuation is Actuation.SCALE
     write = limited.replicas if writes and limited.replicas != current else None
     binding = max(found.need.bounds, key=lambda b: b.replicas, default=None)
     reason = limited.reason or found.need.reason
-    message = _message(found, limited, mode)
+    message = _message(found, limited)
     arithmetic = found.capacity.trace if isinstance(found.capacity, EngineCapacity) else ()
     return Decision(
         key=found.pool.key,
@@ -100,13 +103,13 @@ def _conclude(
     )
 
 
-def _blocked(found: Assessment, mode: Mode, now: float) -> Limited | None:
+def _blocked(found: Assessment, now: float) -> Limited | None:
     """What keeps the count where it is, whatever is needed."""
     current = found.target.replicas
-    if found.conflict is not None and mode is not Mode.RECOMMEND:
+    if found.conflict is not None:
         return Limited(current, found.conflict.reason, found.conflict.message)
-    if mode is Mode.PAUSED:
-        return Limited(current, reasons.PAUSED, "the pool is paused")
+    if found.mode is Mode.PAUSED:
+        return Limited(current, reasons.PAUSED, "mode Paused: nothing is written")
     if current == 0:
         told = "the target was set to 0 and stays there: raise its replicas to wake it"
         return Limited(0, reasons.SCALED_TO_ZERO, told)
@@ -120,12 +123,13 @@ def _blocked(found: Assessment, mode: Mode, now: float) -> Limited | None:
     return None
 
 
-def _message(found: Assessment, limited: Limited, mode: Mode) -> str:
+def _message(found: Assessment, limited: Limited) -> str:
     """One sentence a person can act on: the count, the limit if any, and what is needed."""
     told = found.need.message
     if limited.reason:
-        told = f"{limited.replicas} replicas: {limited.message}. {told[:1].upper()}{told[1:]}"
-    if mode is Mode.RECOMMEND:
+        count = counted(limited.replicas, "replica")
+        told = f"{count}: {limited.message}. {told[:1].upper()}{told[1:]}"
+    if found.mode is Mode.RECOMMEND:
         told += ". Recommend: nothing is written"
     elif found.spec.scaling.actuation is Actuation.EXTERNAL:
         told += ". External: another autoscaler writes it"
@@ -133,7 +137,7 @@ def _message(found: Assessment, limited: Limited, mode: Mode) -> str:
 
 
 def _not_assessed(found: NotAssessed) -> Decision:
-    told = f"{found.pool.key}/{found.reason}/{found.message}"
+    told = f"{found.pool.uid}/{found.pool.generation}/{found.reason}/{found.message}"
     return Decision(
         key=found.pool.key,
         id=hashlib.sha256(told.encode()).hexdigest()[:12],

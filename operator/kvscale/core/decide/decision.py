@@ -63,7 +63,8 @@ class Demand:
     """The measured load of a pool.
 
     Attributes:
-        used_blocks: sum over engines of usage times usable blocks.
+        used_blocks: sum over engines of usage times usable blocks, what two samples show counted
+            once.
         waiting_blocks: expected blocks of what waits.
         growth_blocks: the planned quantile of that sum, less the sum.
         running, waiting: requests.

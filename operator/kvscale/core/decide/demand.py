@@ -13,6 +13,7 @@ from statistics import NormalDist
 from kvscale.core.decide import reasons
 from kvscale.core.decide.blocks import EngineBlocks, usable_of
 from kvscale.core.decide.decision import Demand
+from kvscale.core.decide.newcomers import counted_shares
 from kvscale.core.decide.state import EngineProgress
 from kvscale.core.decide.supply import Supply
 from kvscale.core.snapshot import PodMetrics, PodState
@@ -54,7 +55,7 @@ class Load:
     """Demand with what the proof of a removal needs beside it.
 
     Attributes:
-        full_blocks: `used_blocks` if every pod without a sample were full.
+        full_blocks: what all samples show, if every pod without one were full.
         leaving_extra_blocks: most blocks that one pod's prefix hits save: they are misses
             elsewhere, once that pod has gone.
     """
@@ -91,21 +92,23 @@ def measure(
     fresh = fresh_metrics(supply, now)
     if isinstance(fresh, Unknown):
         return fresh
-    usable = used = running = waiting = preemptions = 0
-    extra = 0.0
-    for pod, metrics in fresh:
+    usable = full = preemptions = 0
+    used_shares = running_shares = waiting_shares = extra = 0.0
+    for (pod, metrics), share in zip(fresh, counted_shares(fresh), strict=True):
         pod_used = 0
         for sample in metrics.value:
             room = usable_of(sample, blocks.usable)
             usable += room
             pod_used += round(sample.kv_usage * room)
-            running += sample.running
-            waiting += sample.waiting
+            running_shares += share * sample.running
+            waiting_shares += share * sample.waiting
             seen = progress.get(f"{pod.uid}/{sample.engine}")
             if seen is not None and sample.preemptions_total is not None:
                 preemptions += max(0, round(sample.preemptions_total - seen.preemptions_total))
-        used += pod_used
+        used_shares += share * pod_used
+        full += pod_used
         extra = max(extra, pod_used * _shared_factor(pod))
+    used, running, waiting = map(math.ceil, (used_shares, running_shares, waiting_shares))
     per_request, source = _blocks_per_request(used, running, footprint)
     waiting_blocks = math.ceil(waiting * per_request)
     growth = _growth(running + waiting, per_request, footprint.variation, percentile)
@@ -118,13 +121,13 @@ def measure(
         running=running,
         waiting=waiting,
         preemptions=preemptions,
-        occupancy_milli=round(MILLI * used / usable) if usable else 0,
+        occupancy_milli=round(MILLI * full / usable) if usable else 0,
         sampled_at=min(metrics.at for _, metrics in fresh),
         missing_pods=missing,
     )
     return Load(
         demand=demand,
-        full_blocks=used + len(missing) * blocks.usable * engines_per_pod,
+        full_blocks=full + len(missing) * blocks.usable * engines_per_pod,
         leaving_extra_blocks=math.ceil(extra),
         footprint_blocks=per_request,
         steps=_steps(demand, per_request, source, footprint, percentile),

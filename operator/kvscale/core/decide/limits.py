@@ -8,7 +8,7 @@ the removal proof downwards. A limit never turns the direction of a change round
 from dataclasses import dataclass, replace
 
 from kvscale.core.decide import reasons
-from kvscale.core.decide.assess import Assessment
+from kvscale.core.decide.assessment import Assessment
 from kvscale.core.decide.behavior import (
     scale_down_limit,
     scale_up_limit,
@@ -19,13 +19,10 @@ from kvscale.core.decide.blocks import EngineBlocks
 from kvscale.core.decide.demand import Load
 from kvscale.core.decide.placement import Placement
 from kvscale.core.decide.proof import Removal, objection, step
+from kvscale.core.decide.stock_out import keepable
 from kvscale.core.snapshot import Freeze
 from kvscale.core.trace import Trace
 from kvscale.core.values import Unknown
-
-BACKOFF_FIRST_SECONDS = 300.0
-BACKOFF_MOST_SECONDS = 1800.0
-"""A stock-out backs off 5 to 30 minutes, as cluster-autoscaler's node-group backoff does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,31 +56,46 @@ def highest(found: Assessment) -> int:
     return max(top, 1)
 
 
+def _at_most(found: Assessment, top: int) -> str:
+    which = "maxReplicas" if top == found.spec.scaling.max_replicas else "maxDevices"
+    return f"spec.scaling.{which} allows {top} at most"
+
+
 def limit(found: Assessment, placement: Placement, now: float, *, arrivals_frozen: bool) -> Limited:
     """The count to be written, and the limit that made it differ from what is needed."""
-    scaling, current = found.spec.scaling, found.target.replicas
-    top = highest(found)
-    low = min(scaling.min_replicas, top)
+    current, top = found.target.replicas, highest(found)
     if current > top:
-        return Limited(top, reasons.TOO_MANY_REPLICAS, f"at most {top} are allowed by the spec")
-    base = max(current, low)
+        goal = Limited(top, reasons.TOO_MANY_REPLICAS, _at_most(found, top))
+    else:
+        goal = _within_bounds(found, placement, top, now, arrivals_frozen=arrivals_frozen)
+    frozen = found.pool.freeze
+    if (frozen is Freeze.SCALE_UP and goal.replicas > current) or (
+        frozen is Freeze.SCALE_DOWN and goal.replicas < current
+    ):
+        return goal.to(current, reasons.FROZEN, f"annotation kvscale.io/freeze: {frozen}")
+    return goal
+
+
+def _within_bounds(
+    found: Assessment, placement: Placement, top: int, now: float, *, arrivals_frozen: bool
+) -> Limited:
+    scaling = found.spec.scaling
+    low = min(scaling.min_replicas, top)
+    base = max(found.target.replicas, low)
     goal = Limited(found.need.wanted)
     goal = _tolerance(goal, found, base)
     goal = _stabilization(goal, found, base, now)
     goal = _policies(goal, found, base, now)
-    goal = goal.to(
-        min(goal.replicas, top), reasons.TOO_MANY_REPLICAS, f"at most {top} are allowed by the spec"
-    )
-    goal = goal.to(
-        max(goal.replicas, low), reasons.TOO_FEW_REPLICAS, f"at least {low} are asked for"
-    )
-    goal = _freeze(goal, found, base)
+    goal = goal.to(min(goal.replicas, top), reasons.TOO_MANY_REPLICAS, _at_most(found, top))
+    told = f"spec.scaling.minReplicas asks for {low} at least"
+    goal = goal.to(max(goal.replicas, low), reasons.TOO_FEW_REPLICAS, told)
     if goal.replicas > base:
         goal = _placeable(goal, found, base, placement, now)
     elif goal.replicas < base:
         goal = _proven(goal, found, base, now, arrivals_frozen=arrivals_frozen)
-    if goal.replicas == base:
-        goal = _stock_out(goal, found, low, placement, now)
+    if goal.replicas == base and placement.placeable is not None:
+        told = f"no node came for these pods within 15 minutes: {placement.limit}"
+        goal = goal.to(keepable(found, base, low, now), reasons.STOCK_OUT, told)
     return goal
 
 
@@ -129,15 +141,6 @@ def _policies(goal: Limited, found: Assessment, base: int, now: float) -> Limite
     return goal
 
 
-def _freeze(goal: Limited, found: Assessment, base: int) -> Limited:
-    frozen = found.pool.freeze
-    if (frozen is Freeze.SCALE_UP and goal.replicas > base) or (
-        frozen is Freeze.SCALE_DOWN and goal.replicas < base
-    ):
-        return goal.to(base, reasons.FROZEN, f"annotation kvscale.io/freeze: {frozen}")
-    return goal
-
-
 def _placeable(
     goal: Limited, found: Assessment, base: int, placement: Placement, now: float
 ) -> Limited:
@@ -149,6 +152,11 @@ def _placeable(
     most = max(base, placement.placeable + pending)
     reason = reasons.STOCK_OUT if backing_off else reasons.NOT_PLACEABLE
     told = f"{placement.placeable} placeable, {pending} more may wait for nodes: {placement.limit}"
+    if backing_off:
+        left = found.memory.backoff_until - now
+        told = (
+            f"{placement.placeable} placeable, no more is tried for {left:.0f} s: {placement.limit}"
+        )
     return goal.to(min(goal.replicas, most), reason, told)
 
 
@@ -167,7 +175,7 @@ def _proven(
         if why is None:
             return goal.to(remaining, reasons.SCALE_DOWN_LIMIT, "one proven step at a time")
         refused = why
-    told = refused[1] if refused else ""
+    told = f"none is taken away: {refused[1]}" if refused else ""
     return goal.to(base, reasons.REMOVAL_NOT_PROVEN, told)
 
 
@@ -183,34 +191,10 @@ def _removal(
         p99_blocks=found.declared.p99_blocks(load, blocks),
         scaling=found.spec.scaling,
         supply=found.supply,
+        pods=found.pool.pods,
         target=found.target,
         state=found.memory,
         new_sample=found.samples.new,
         arrivals_frozen=frozen,
         now=now,
     )
-
-
-def _stock_out(
-    goal: Limited, found: Assessment, low: int, placement: Placement, now: float
-) -> Limited:
-    """Take back replicas that no node has come for: they hold nothing, so no proof is due."""
-    if placement.placeable is None or now >= found.memory.backoff_until:
-        return goal
-    waiting = sum(1 for pod in found.supply.overdue if not pod.node)
-    least = max(low, goal.replicas - waiting)
-    told = f"{waiting} replicas found no node within 15 minutes: {placement.limit}"
-    return goal.to(least, reasons.STOCK_OUT, told)
-
-
-def back_off(found: Assessment, now: float) -> Assessment:
-    """Start, lengthen or end the stock-out's backoff, as the overdue pods say."""
-    memory = found.memory
-    if now < memory.backoff_until:
-        return found
-    if found.supply.overdue:
-        seconds = min(BACKOFF_MOST_SECONDS, max(BACKOFF_FIRST_SECONDS, 2 * memory.backoff_seconds))
-        memory = replace(memory, backoff_until=now + seconds, backoff_seconds=seconds)
-    elif memory.backoff_seconds and found.supply.placed >= found.target.replicas:
-        memory = replace(memory, backoff_seconds=0.0)
-    return replace(found, memory=memory)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from kvscale.core.decide.demand import Load
+from kvscale.core.decide.demand import SAMPLE_MAX_AGE_SECONDS, Load
 from kvscale.core.decide.state import EngineProgress, LoadPoint, PoolState, Recommendation
 from kvscale.core.snapshot import EngineSample, PodState, PoolSnapshot
 from kvscale.core.values import Known, Unknown
@@ -30,20 +30,31 @@ class Samples:
 
 
 def start(pool: PoolSnapshot, state: PoolState | None) -> PoolState:
-    """The memory to go on with: another uid under the same name is another pool."""
+    """The memory to go on with: another uid under the same name is another object.
+
+    Of another target (made anew, or the pool points elsewhere) the count is adopted and the
+    samples count from now; that the pool's demand was once known, and its pace, stay.
+    """
     if state is None or (state.uid and state.uid != pool.uid):
-        return PoolState(uid=pool.uid)
-    return state if state.uid else replace(state, uid=pool.uid)
+        state = PoolState()
+    if isinstance(pool.target, Unknown):
+        return replace(state, uid=pool.uid)
+    if state.target_uid and state.target_uid != pool.target.uid:
+        state = PoolState(had_data=state.had_data, scalings=state.scalings)
+    return replace(state, uid=pool.uid, target_uid=pool.target.uid)
 
 
 def read_samples(pods: tuple[PodState, ...], state: PoolState) -> Samples:
     """Compare the samples with the remembered ones and carry the counters on.
 
     Counters of an engine that restarted begin at 0 again: what it counted since is the
-    increase. Pods that are gone are forgotten.
+    increase. Pods that do not answer are remembered as they were, those that are gone forgotten.
     """
-    stamps: dict[str, float] = {}
-    progress: dict[str, EngineProgress] = {}
+    there = {pod.uid for pod in pods}
+    stamps = {uid: stamp for uid, stamp in state.stamps.items() if uid in there}
+    progress = {
+        key: seen for key, seen in state.progress.items() if key.rpartition("/")[0] in there
+    }
     new = False
     arrived = 0.0
     for pod in pods:
@@ -67,6 +78,7 @@ def _progress(sample: EngineSample, at: float, seen: EngineProgress | None) -> E
     prompted = sample.prompt_tokens_total or 0.0
     moved = (
         seen is None
+        or not seen.busy  # it has just begun: what it does with that the next sample tells
         or generated is None  # a version without the counter cannot be judged by it
         or sample.running == 0
         or generated != seen.generation_tokens_total
@@ -77,6 +89,7 @@ def _progress(sample: EngineSample, at: float, seen: EngineProgress | None) -> E
         preemptions_total=sample.preemptions_total or 0.0,
         prompt_tokens_total=prompted,
         at=at if moved or seen is None else seen.at,
+        busy=sample.running > 0,
     )
 
 
@@ -84,28 +97,66 @@ def _increase(now: float, before: float) -> float:
     return now - before if now >= before else now
 
 
-def remember(
-    state: PoolState, samples: Samples, load: Load | Unknown, wanted: int, now: float
-) -> PoolState:
-    """The memory after this tick's samples; windows are trimmed to what is ever asked of them."""
-    state = replace(state, stamps=samples.stamps, progress=samples.progress)
-    if isinstance(load, Unknown):
-        # A gap: a removal has to wait for a whole window of samples after it (fault 6).
-        return replace(
-            state,
-            unknown_since=state.unknown_since if state.unknown_since is not None else now,
-            complete_since=None,
-            wanted=None,
-        )
+def remember_unknown(state: PoolState, samples: Samples, now: float, *, idle: bool) -> PoolState:
+    """The memory after a tick without demand: a removal has to wait for a whole window after it.
+
+    Args:
+        state: before.
+        samples: of this tick.
+        now: epoch seconds.
+        idle: the count is 0: there is no demand to know, so it is not unknown either.
+    """
+    since = state.unknown_since if state.unknown_since is not None else now
     return replace(
         state,
+        stamps=samples.stamps,
+        progress=samples.progress,
+        unknown_since=None if idle else since,
+        complete_since=None,
+        wanted=None,
+        wanted_milli=None,
+    )
+
+
+def remember(
+    state: PoolState,
+    samples: Samples,
+    load: Load,
+    *,
+    wanted: int,
+    wanted_milli: int | None,
+    recommended: int,
+    now: float,
+) -> PoolState:
+    """The memory after this tick's samples.
+
+    Args:
+        state: before.
+        samples: of this tick.
+        load: that they show.
+        wanted: what was concluded, repeated until a new sample comes.
+        wanted_milli: the same before rounding, where it was measured.
+        recommended: for the stabilisation windows.
+        now: epoch seconds.
+    """
+    # A loop that stood still (suspended, without the lease, without its caches) has seen nothing.
+    stood_still = bool(state.load) and now - state.load[-1].at > SAMPLE_MAX_AGE_SECONDS
+    since = None if stood_still else state.complete_since
+    state = replace(
+        state,
+        stamps=samples.stamps,
+        progress=samples.progress,
         had_data=True,
         unknown_since=None,
-        complete_since=state.complete_since if state.complete_since is not None else now,
+        complete_since=now if since is None else since,
         wanted=wanted,
-        recommendations=(*state.recommendations, Recommendation(now, wanted))
-        if samples.new
-        else state.recommendations,
+        wanted_milli=wanted_milli,
+    )
+    if not samples.new:
+        return state
+    return replace(
+        state,
+        recommendations=(*state.recommendations, Recommendation(now, recommended)),
         load=_with_point(state.load, samples, load, now),
     )
 
@@ -119,8 +170,6 @@ def forget_old(state: PoolState, window_seconds: float, now: float) -> PoolState
 def _with_point(
     points: tuple[LoadPoint, ...], samples: Samples, load: Load, now: float
 ) -> tuple[LoadPoint, ...]:
-    if not samples.new:
-        return points
     blocks = load.demand.used_blocks + load.demand.waiting_blocks
     total = (points[-1].arrived_tokens if points else 0.0) + samples.arrived_tokens
     point = LoadPoint(now, blocks, total)

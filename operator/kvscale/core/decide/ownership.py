@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from kvscale.core.decide import reasons
 from kvscale.core.decide.state import KEPT_SCALINGS, PoolState, ScalingEvent
 from kvscale.core.snapshot import OtherScaler, PoolSnapshot, TargetState
-from kvscale.core.spec import Actuation, PoolSpec
+from kvscale.core.spec import Actuation, Mode, PoolSpec
 
 OUR_MANAGER = "kvscale"
 """Field manager of our own writes."""
@@ -31,7 +31,9 @@ def see_target(state: PoolState, target: TargetState, now: float) -> PoolState:
     """
     if state.last_written is None:
         return replace(state, last_written=target.replicas, last_written_at=None)
-    if target.replicas == state.last_written or _is_older_than_ours(state, target):
+    if target.replicas == state.last_written:
+        return _by_their_clock(state, target)
+    if _is_older_than_ours(state, target):
         return state
     if target.replicas_manager == OUR_MANAGER:
         # Written by us, though we do not remember it: a restart came before the status was
@@ -54,6 +56,20 @@ def see_target(state: PoolState, target: TargetState, now: float) -> PoolState:
     )
 
 
+def _by_their_clock(state: PoolState, target: TargetState) -> PoolState:
+    """Our write, dated by the API server once it shows it.
+
+    What others change is dated by it too: two dates of one clock can be compared, however far
+    that clock is from ours.
+    """
+    ours, theirs = state.last_written_at, target.replicas_changed_at
+    if ours is None or theirs is None or target.replicas_manager != OUR_MANAGER:
+        return state
+    if abs(theirs - ours) <= CLOCK_SLACK_SECONDS:
+        return state
+    return replace(state, last_written_at=theirs)
+
+
 CLOCK_SLACK_SECONDS = 2.0
 """Times of managed fields are whole seconds by the API server's clock."""
 
@@ -73,12 +89,15 @@ def awaits_write(state: PoolState, target: TargetState) -> bool:
 
 
 def find_conflict(
-    pool: PoolSnapshot, spec: PoolSpec, state: PoolState, now: float
+    pool: PoolSnapshot, spec: PoolSpec, state: PoolState, mode: Mode, now: float
 ) -> Conflict | None:
     """The reason not to write, if there is one.
 
     With `actuation: External` an HPA is the expected actuator; only another pool is a conflict.
+    In mode Recommend nobody can be in the way: whatever scales the target is what runs.
     """
+    if mode is Mode.RECOMMEND:
+        return None
     for other in pool.other_scalers:
         if other.kind == "InferencePool" or spec.scaling.actuation is Actuation.SCALE:
             return Conflict(reasons.CONFLICTING_AUTOSCALER, _names(other))

@@ -12,9 +12,15 @@ from fractions import Fraction
 
 from kvscale.core.decide.fit import admits, has_room
 from kvscale.core.snapshot import NodeState, PodNeeds, PoolKey, Quota
+from kvscale.core.trace import counted
 from kvscale.core.values import Unknown
 
 QUOTA_PREFIX = "requests."
+
+MOST_LOOKED_AT = 10_000
+"""Replicas of one pool that are placed one by one: as many as a pool may ask for. A workload that
+somebody else scaled to two thousand million must not hold up the round; what is beyond counts as
+placeable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,8 @@ def place(
         if is_new:
             budget.take(wish)
         counts[key] += 1
+        if counts[key] - wish.placed >= MOST_LOOKED_AT:
+            counts[key] = wish.wanted
         if counts[key] < wish.wanted:
             heapq.heappush(queue, (_share(wish, counts[key]), key, wish))
     return {
@@ -157,8 +165,8 @@ class _Rooms:
     def _why_not(self, admitting: Sequence[str], requests: Mapping[str, int]) -> str:
         if not admitting:
             return (
-                f"none of {len(self._nodes)} nodes admits the pod (node selector, affinity, "
-                f"taints, readiness)"
+                f"none of {counted(len(self._nodes), 'node')} admits the pod (node selector, "
+                f"affinity, taints, readiness)"
             )
         short = sorted(
             name
@@ -166,7 +174,7 @@ class _Rooms:
             if amount > 0 and all(self._free[node].get(name, 0) < amount for node in admitting)
         )
         what = ", ".join(short) if short else "one node with all that a pod requests"
-        return f"{len(admitting)} nodes admit the pod, none has free {what}"
+        return f"of {counted(len(admitting), 'node')} that the pod may run on none has free {what}"
 
 
 class _Budget:

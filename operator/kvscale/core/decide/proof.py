@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from kvscale.core.decide.blocks import EngineBlocks
 from kvscale.core.decide.bounds import observed_bounds
 from kvscale.core.decide.demand import Load
+from kvscale.core.decide.departure import serving_after
 from kvscale.core.decide.state import PoolState
 from kvscale.core.decide.supply import Supply
-from kvscale.core.snapshot import TargetState
+from kvscale.core.snapshot import PodState, TargetState
 from kvscale.core.spec import Scaling
-from kvscale.core.trace import Step
+from kvscale.core.trace import Step, counted
 
 MIN_WINDOW_SECONDS = 60.0
 """Gap-free samples that a removal needs even where the stabilisation window is shorter."""
@@ -39,6 +40,7 @@ class Removal:
     p99_blocks: int
     scaling: Scaling
     supply: Supply
+    pods: tuple[PodState, ...]
     target: TargetState
     state: PoolState
     new_sample: bool
@@ -47,8 +49,8 @@ class Removal:
 
     @property
     def serving(self) -> int:
-        """Ready replicas that are left: pods that start are no proof, and go first."""
-        return min(self.remaining, len(self.supply.ready))
+        """Healthy replicas that are left, at the worst: pods that start are no proof."""
+        return serving_after(self.target.kind, self.pods, self.supply, self.remaining)
 
 
 Clause = Callable[[Removal], str | None]
@@ -66,7 +68,7 @@ def objection(removal: Removal) -> tuple[str, str] | None:
 def _new_sample(removal: Removal) -> str | None:
     if removal.new_sample:
         return None
-    return "no new sample since the last decision"
+    return "there is no new sample since the last decision"
 
 
 def _window_complete(removal: Removal) -> str | None:
@@ -77,7 +79,7 @@ def _window_complete(removal: Removal) -> str | None:
     seen = removal.now - since
     if seen >= window:
         return None
-    return f"{seen:.0f} s of samples without a gap, {window:.0f} s are needed"
+    return f"there are {seen:.0f} s of samples without a gap, {window:.0f} s are needed"
 
 
 def _no_rollout(removal: Removal) -> str | None:
@@ -112,9 +114,21 @@ def _residents_fit(removal: Removal) -> str | None:
     )
     for bound in bounds:
         if bound.replicas > removal.serving:
-            told = f" with {len(demand.missing_pods)} unmeasured pods as full" if more else ""
-            return f"{bound.name} needs {bound.replicas} of {removal.serving} left{told}"
+            return (
+                f"{bound.name} would need {bound.replicas} where {removal.serving} would be left"
+                f"{_with(len(demand.missing_pods), removal.load.leaving_extra_blocks)}"
+            )
     return None
+
+
+def _with(unmeasured: int, misses: int) -> str:
+    """What was counted beyond what is measured."""
+    parts = []
+    if unmeasured:
+        parts.append(f"{counted(unmeasured, 'unmeasured pod')} as full")
+    if misses:
+        parts.append("a leaving pod's prefix hits as misses")
+    return f", with {' and '.join(parts)}" if parts else ""
 
 
 def _large_request_fits(removal: Removal) -> str | None:

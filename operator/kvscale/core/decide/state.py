@@ -47,12 +47,18 @@ class LoadPoint:
 
 @dataclass(frozen=True, slots=True)
 class EngineProgress:
-    """An engine's counters at the last sample, and when it last emitted a token (rule 12)."""
+    """An engine's counters at the last sample, and when it last emitted a token (rule 12).
+
+    Attributes:
+        at: epoch seconds of the last sample that showed it getting on.
+        busy: whether requests ran at the last sample.
+    """
 
     generation_tokens_total: float
     preemptions_total: float
     prompt_tokens_total: float
     at: float
+    busy: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +75,11 @@ class PoolState:
 
     Attributes:
         uid: of the InferencePool; another uid starts afresh.
+        target_uid: of the workload; another uid is another count, and other engines.
         had_data: whether demand was ever known: "no data yet" and "data lost" differ (rule 2).
         stamps: sample stamps of the last decision, per pod uid (rule 10).
         wanted: the last recommendation of the data, repeated until a new sample comes.
+        wanted_milli: the same before rounding, in thousandths, where it was measured.
         unknown_since: when demand became Unknown; None while it is known.
         complete_since: since when samples have come without a gap; None in a gap.
         last_written: the count that we wrote or adopted; None before the first look.
@@ -91,9 +99,11 @@ class PoolState:
     """
 
     uid: str = ""
+    target_uid: str = ""
     had_data: bool = False
     stamps: Mapping[str, float] = field(default_factory=dict)
     wanted: int | None = None
+    wanted_milli: int | None = None
     unknown_since: float | None = None
     complete_since: float | None = None
     last_written: int | None = None

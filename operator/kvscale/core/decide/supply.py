@@ -14,6 +14,10 @@ PROVISIONING_DEADLINE_SECONDS = 900.0
 STUCK_AFTER_SECONDS = 60.0
 """A ready engine with running requests that emits no token for so long serves nobody."""
 
+MOST_STARTUP_SECONDS = 1800.0
+"""What takes longer from creation to ready is no start-up: a pod lost its readiness for a while
+and came back, which moves the same timestamp."""
+
 WARM_SCHEDULING_SECONDS = 30.0
 """A pod that was bound to a node faster than this found the node there."""
 
@@ -116,6 +120,8 @@ def startup_seconds(pods: tuple[PodState, ...]) -> tuple[float | None, float | N
     cold: list[float] = []
     for pod in pods:
         if pod.ready_at is None or pod.scheduled_at is None or pod.restarts:
+            continue
+        if pod.ready_at - pod.created_at > MOST_STARTUP_SECONDS:
             continue
         found_node = pod.scheduled_at - pod.created_at < WARM_SCHEDULING_SECONDS
         (warm if found_node else cold).append(max(0.0, pod.ready_at - pod.created_at))

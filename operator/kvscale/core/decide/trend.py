@@ -6,8 +6,8 @@ a doubling: a straight line says nothing about the far future.
 
 A step is no trend: what has jumped to a new level will not jump again. A least-squares line does
 not tell the two apart. So the slope is taken from the slopes between all pairs of points, as Theil
-and Sen do, but at their lower third instead of their median: a step makes hardly more than half of
-the pairs rise, a trend makes all of them. Whether that is more than noise is told by the number of
+and Sen do, but at their lower quarter instead of their median: of the pairs of a step more than a
+quarter are level, of a trend's none. Whether that is more than noise is told by the number of
 pairs that rise (Mann and Kendall).
 """
 
@@ -23,10 +23,12 @@ BUCKET_SECONDS = 15.0
 """Points are averaged over so long: what is left of noise then hardly depends on its neighbours,
 and twelve points have few pairs."""
 
-MIN_POINTS = 4
-MIN_SPAN_SECONDS = 45.0
+MIN_POINTS = 6
+"""Of fewer points a step in their middle leaves less than a quarter of the pairs level."""
+
+MIN_SPAN_SECONDS = 60.0
 SIGNIFICANCE = 2.0
-"""Standard errors that rising pairs must exceed the falling ones by (of 4 points all must rise)."""
+"""Standard deviations by which rising pairs must outnumber the falling ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ def find_trend(points: Sequence[LoadPoint], now: float) -> Trend:
     slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in combinations(averaged, 2)]
     score = sum(slope > 0 for slope in slopes) - sum(slope < 0 for slope in slopes)
     deviation = math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
-    slope = sorted(slopes)[len(slopes) // 3]
+    slope = sorted(slopes)[len(slopes) // 4]
     if slope <= 0 or score < SIGNIFICANCE * deviation:
         return Trend(0.0, n)
     return Trend(slope, n)

@@ -87,5 +87,6 @@ def _other_engine(launch: Launch, where: str) -> Unknown:
         return disaggregated(where, f"--disaggregation-mode is {mode[1]}")
     return Unknown(
         "EngineNotSupported",
-        f"{where} runs {launch.engine}; the memory rules of vLLM are the only ones known",
+        f"{where} runs {launch.engine}; the memory rules of vLLM are the only ones known: "
+        "point the pool at a vLLM server, or delete it and leave this one to another autoscaler",
     )

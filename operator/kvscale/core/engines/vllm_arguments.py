@@ -121,7 +121,8 @@ def disaggregated(where: str, cause: str) -> Unknown:
     return Unknown(
         "DisaggregatedServer",
         f"{where} is one side of disaggregated serving ({cause}): prefill and decode workers "
-        "hold KV for different times, and are not sized yet",
+        "hold KV for different times, and are not sized yet: point the pool at a server that does "
+        "both, or delete it and leave this one to another autoscaler",
     )
 
 
