@@ -143,10 +143,11 @@ def test_a_binary_file_is_no_kubeconfig(mistake: Mistake, tmp_path: Path) -> Non
     [
         ("spec: {targets: []}\n", "'spec' is there twice"),
         ("other: {a: 1, b: [{c: 1, c: 2}], a: 3}\n", "'c' is there twice"),
+        (f"other: {'1:' * 100_000}1\n", "a number of 200001 characters"),
         ("other: {a: {a: 1}, b: {a: 1}, ? [a] : 1, a: 2}\n", "'a' is there twice"),
     ],
 )
-def test_a_key_that_is_there_twice_is_refused(
+def test_yaml_that_is_a_trap_is_refused(
     mistake: Mistake, tmp_path: Path, text: str, says: str
 ) -> None:
     file = tmp_path / "pool.yaml"

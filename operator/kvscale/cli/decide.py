@@ -12,8 +12,8 @@ from kvscale.cli.errors import fail
 from kvscale.cli.files import read_bytes, shown_path
 from kvscale.cli.output import one_line
 
-LARGEST = 1 << 30
-"""Bytes of a record; a round of 10,000 pods has 50 MB."""
+LARGEST = 256 << 20
+"""Bytes of a record: the largest cluster's has a fraction of them."""
 
 
 def decide(
@@ -29,9 +29,10 @@ def decide(
     try:
         record = decode(read_bytes(file, "SNAPSHOT.json", LARGEST))
         decisions = replay(record)
+        text = orjson.dumps(orjson.loads(dump_decisions(decisions)), option=orjson.OPT_INDENT_2)
     except (ValueError, OverflowError) as error:
         fail(one_line(f"SNAPSHOT.json: {shown_path(file)}: {error}"))
-    typer.echo(orjson.dumps(orjson.loads(dump_decisions(decisions)), option=orjson.OPT_INDENT_2))
+    typer.echo(text)
     if check and decisions != record.decisions:
         typer.echo(f"the decisions differ from the record{record.other_version}", err=True)
         raise typer.Exit(1)

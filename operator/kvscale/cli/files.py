@@ -1,6 +1,7 @@
 """Reading a user's files: bounded, and every failure is one line that names the option."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ LARGEST_YAML = 1 << 20
 
 DEEPEST = 100
 LONGEST_PATH = 200
+ENDLESS_NUMBER = re.compile(r"[-+0-9_:.]{1000,}")
+"""YAML 1.1 reads 1:30:00 as a number to the base of 60, in time that grows with its square."""
 
 Object = dict[str, Any]
 
@@ -123,7 +126,8 @@ def _check_structure(text: str) -> None:
 
     Raises:
         YAMLError: it uses aliases (nine of them can name a billion values), is nested too deeply,
-            names a key twice (the second would win unseen), or is not YAML.
+            names a key twice (the second would win unseen), holds an endless number, or is not
+            YAML.
     """
     open_ones: list[_Open] = []
     for event in yaml.parse(text, Loader=_Loader):
@@ -138,6 +142,8 @@ def _check_structure(text: str) -> None:
         twice = open_ones[-1].repeated(event) if open_ones else None
         if twice is not None:
             raise yaml.YAMLError(f"line {line}: {twice!r} is there twice: leave one out")
+        if isinstance(event, yaml.ScalarEvent) and ENDLESS_NUMBER.fullmatch(event.value):
+            raise yaml.YAMLError(f"line {line}: a number of {len(event.value)} characters")
         if isinstance(event, yaml.CollectionStartEvent):
             open_ones.append(_Open(is_mapping=isinstance(event, yaml.MappingStartEvent)))
             if len(open_ones) > DEEPEST:

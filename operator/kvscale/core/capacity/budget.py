@@ -1,4 +1,4 @@
-"""The budget: bytes of one device that are left for KV (M of DESIGN 2.2)."""
+"""The budget: bytes of one device that are left for KV."""
 
 from dataclasses import dataclass
 

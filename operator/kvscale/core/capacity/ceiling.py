@@ -29,7 +29,7 @@ class EngineCapacity:
         block_tokens: tokens per KV block of one sequence.
         bytes_per_block: of the whole pool, on one device.
         weight_bytes_per_device: on the fullest rank.
-        kv_memory_bytes: M of DESIGN 2.2, per device.
+        kv_memory_bytes: what is left for KV, per device.
         kv_blocks: total blocks of the engine, as the engine prints them.
         reserved_blocks: blocks that the engine never gives to a sequence (vLLM: 1 null block).
         kv_cache_size_tokens: with the engine version's own meaning.

@@ -13,7 +13,7 @@ from kvscale.core.trace import Step, Trace
 from kvscale.core.values import Band
 
 BLOCK_TABLE_ENTRY_BYTES = 4
-"""An int32 per block in each sequence's block table; reported, not deducted (DESIGN 2.3)."""
+"""An int32 per block in each sequence's block table; reported, not deducted."""
 
 _PLANNING = "vllm v0.33.0 v1/core/kv_cache_planning.py"
 

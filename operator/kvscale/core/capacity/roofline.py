@@ -1,4 +1,4 @@
-"""The time of one engine step, as a roofline (DESIGN 2.5).
+"""The time of one engine step, as a roofline.
 
     seconds = max(bytes / effective bandwidth, FLOPs / effective peak) + fixed
 

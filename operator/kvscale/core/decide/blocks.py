@@ -49,7 +49,7 @@ class EngineBlocks:
                 "blocks",
                 "the engine's own count less its null block; else the computed count (low)",
                 inputs,
-                "DESIGN rule 7",
+                "docs/decisions.md, rule 7",
             ),
         )
 

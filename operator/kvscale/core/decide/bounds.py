@@ -1,4 +1,4 @@
-"""The bounds: each one reason to need n replicas (DESIGN 2.5). The largest one binds."""
+"""The bounds: each one reason to need n replicas. The largest one binds."""
 
 import math
 

@@ -10,7 +10,7 @@ from kvscale.core.values import Unknown
 
 
 class BoundName(StrEnum):
-    """One reason to need n replicas (DESIGN 1)."""
+    """One reason to need n replicas."""
 
     KV = "KV"
     SEQUENCES = "Sequences"

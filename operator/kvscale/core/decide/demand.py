@@ -1,7 +1,7 @@
 """The measured load of a pool, in blocks and in requests.
 
 KV is a stock: what is used now, what waits to be admitted, and how much the sum of both may still
-grow (DESIGN 2.5). The growth is a quantile of the *sum* over all sequences: it concentrates, so a
+grow. The growth is a quantile of the *sum* over all sequences: it concentrates, so a
 large pool pays far less for the same risk than a percentile for each sequence would.
 """
 

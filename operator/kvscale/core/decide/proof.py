@@ -171,5 +171,5 @@ def step(removal: Removal, why: tuple[str, str] | None) -> Step:
             ("prefixMissBlocks", removal.load.leaving_extra_blocks),
             ("p99Blocks", removal.p99_blocks),
         ),
-        "DESIGN rule 3",
+        "docs/decisions.md, rule 3",
     )
