@@ -139,6 +139,20 @@ async def test_declared_is_a_bound_always_and_a_restart_does_not_forget_it(rig):
     assert rig.cluster.status()["decision"]["bindingBound"] == "Floor"
 
 
+async def test_a_declared_floor_is_met_to_the_replica(rig):
+    """The tolerance is for what is measured; here that is close to what is there."""
+    pool(rig, traffic={"source": "Declared"})
+    await rig.run(60)
+    peak = rig.cluster.status()["floor"]["peakReplicas"]
+    rig.demand((peak - 1) * 740)
+    rig.cluster.person_scales(peak - 1)
+    rig.cluster.scales.clear()
+    await rig.run(60)
+    bounds = {b["name"]: b["exactMilli"] for b in rig.cluster.status()["decision"]["bounds"]}
+    assert abs(bounds["KV"] - (peak - 1) * 1000) <= (peak - 1) * 100
+    assert steps(rig) == [(peak - 1, peak)]
+
+
 async def test_a_target_that_slept_for_hours_wakes_as_large_as_it_was_set(rig):
     pool(rig)
     rig.demand(100)

@@ -116,19 +116,17 @@ def test_whoever_changes_our_count_twice_is_left_alone_with_it(engines, target):
 def test_two_pools_on_one_target_both_stall_and_one_goes_on_when_the_other_is_gone(
     control_plane, engines, target
 ):
-    engines.show(target.namespace, HEAVY)
+    # Idle at first: whoever comes first is alone for a moment, and would scale at once.
+    engines.show(target.namespace, Load(used=100, running=5))
     target.deploy()
     one, two = (Target(control_plane, target.namespace, name) for name in ("one", "two"))
     spec = {"targets": [{"ref": {"name": "llama"}}], "scaling": AT_MOST_TWO}
-    # paused at first: whoever comes first would be alone for a moment
-    one.declare(**spec, mode="Paused")
-    two.declare(**spec, mode="Paused")
-    one.until_condition("Stalled", "True", "ConflictingAutoscaler")
     one.declare(**spec)
     two.declare(**spec)
     for pool, other in ((one, "two"), (two, "one")):
         stalled = pool.until_condition("Stalled", "True", "ConflictingAutoscaler")
         assert stalled["message"].startswith(f"InferencePool/{other} scales the same target")
+    engines.show(target.namespace, HEAVY)
     target.until_rounds(engines)
     assert target.replicas() == 1
     control_plane.kubectl("delete", "kvp/two", "-n", target.namespace)

@@ -35,6 +35,9 @@ UNHEALTHY = re.compile(r"Traceback|\b403\b|[Ff]orbidden|\"level\":\"(error|criti
 NO_RIGHT_MISSING = "because it is being terminated"
 """The server's 403 to whoever creates an object in a namespace that is on its way out."""
 
+CRD_IS_NEW = "storage is (re)initializing"
+"""The server's 429 to whoever is quick after a CRD was created; kopf tries again."""
+
 _numbers = count(1)
 
 
@@ -141,7 +144,7 @@ class Operator:
         """Lines of the log that a healthy operator does not write."""
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         bad = [line for line in lines if UNHEALTHY.search(line)]
-        excused = [NO_RIGHT_MISSING, *self.excused]
+        excused = [NO_RIGHT_MISSING, CRD_IS_NEW, *self.excused]
         return [line for line in bad if not any(text in line for text in excused)]
 
     def _why_dead(self) -> str | None:

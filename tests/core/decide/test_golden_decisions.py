@@ -225,10 +225,30 @@ def test_prefix_hits_of_the_leaving_pod_count_as_misses():
     check(one(snapshot(pool(2, plain, spec=calm)), settled(2)), 1, "AsNeeded", writes=True)
 
 
+def test_prefix_misses_count_in_the_bounds_of_what_is_left():
+    # hits 50 %: 300 used there stand for 300 more; 900 / 850 -> 2; a p99 request of 34 would fit
+    shared = sample(0.3, 30, hits=500.0, queries=1000.0)
+    calm = spec(percentile=50, scaling=TEN)
+    got = one(snapshot(pool(2, pods(2, shared), spec=calm)), settled(2))
+    check(got, 2, "RemovalNotProven", writes=False)
+    assert "prefix hits" in got.message
+
+
 def test_a_need_within_the_window_delays_the_removal():
     memory = {"recommendations": (Recommendation(T - 200, 3),)}
     got = one(snapshot(pool(3, pods(3, IDLE))), settled(3, **memory))
     check(got, 3, "ScaleDownStabilized", writes=False)
+
+
+def test_a_fast_policy_takes_as_many_as_are_proven():
+    # used 1,200, N 60: growth 255; 1,455 / 850 -> 2; with one unmeasured pod as full 2,455 -> 3
+    fast = ScalingRules((ScalingPolicy(PolicyType.PERCENT, 100, 15),), 0)
+    quick = spec(scaling=Scaling(max_replicas=10, scale_down=fast))
+    members = pods(6, sample(0.2, 10))
+    check(one(snapshot(pool(6, members, spec=quick)), settled(6)), 2, "AsNeeded", writes=True)
+    unseen = (*members[:5], pod("p5", GONE))
+    got = one(snapshot(pool(6, unseen, spec=quick)), settled(6))
+    check(got, 3, "ScaleDownLimit", writes=True)
 
 
 def test_the_pace_is_one_pod_in_five_minutes():
@@ -314,6 +334,13 @@ def test_with_external_actuation_an_hpa_is_expected():
     )
     check(got, 3, "AsNeeded", writes=False)
     assert condition(got, "Stalled").status is Status.FALSE
+
+
+def test_with_external_actuation_another_pool_is_in_the_way_all_the_same():
+    external = spec(scaling=Scaling(actuation=Actuation.EXTERNAL, max_replicas=10))
+    other = OtherScaler("InferencePool", "theirs")
+    got = one(snapshot(pool(1, pods(1), spec=external, other_scalers=(other,))), settled(1))
+    check(got, 1, "ConflictingAutoscaler", writes=False)
 
 
 def test_in_recommend_an_hpa_is_what_runs():
@@ -496,6 +523,15 @@ def test_one_broken_pool_does_not_stop_the_others():
     bad = replace(pool(2, pods(2)), key=PoolKey("a", "bad"), spec=Unknown("InvalidSpec", "x"))
     decisions, _ = decide(snapshot(bad, pool(1, pods(1, sample(1.0, 50, 50)))), settled(1), T)
     assert [d.write for d in decisions] == [None, 3]
+
+
+def test_a_tick_without_a_sample_adds_nothing_to_the_memory():
+    seen = pool(2, pods(2, sample(0.4, 20)))
+    _, first = decide(snapshot(seen), settled(2), T)
+    _, again = decide(snapshot(seen, at=T + 5), first, T + 5)
+    before, after = first.pools[KEY], again.pools[KEY]
+    assert len(before.recommendations) == len(before.load) == 1
+    assert (after.recommendations, after.load) == (before.recommendations, before.load)
 
 
 def test_one_sample_supports_one_decision():

@@ -2,12 +2,15 @@
 
 from dataclasses import replace
 
+from kvscale.core.decide.decide import decide
+from kvscale.core.decide.state import ScalingEvent
 from kvscale.core.snapshot import Quota
 from kvscale.core.spec import Scaling
 from support.course import Course
 from support.pair import Pair
 from support.scenario import (
     GPU,
+    KEY,
     T,
     node,
     one,
@@ -42,6 +45,18 @@ def test_a_stock_out_that_ended_is_forgotten():
     assert course.replicas >= 5
     (memory,) = course.state.pools.values()
     assert memory.backoff_seconds == 0
+
+
+def test_nodes_of_old_do_not_end_a_stock_out():
+    """Its overdue pods are gone by another hand; the last addition was before it."""
+    memory = {"backoff_until": T - 1, "backoff_seconds": 600.0}
+    before = settled(1, **memory, scalings=(ScalingEvent(T - 2000, 1, 3),))
+    seen = snapshot(pool(1, pods(1, PRESSED)), nodes=(node(gpus=1, used=1),))
+    _, after = decide(seen, before, T)
+    assert after.pools[KEY].backoff_seconds == 600
+    again = settled(1, **memory, scalings=(ScalingEvent(T - 1, 1, 3),))
+    _, after = decide(seen, again, T)
+    assert after.pools[KEY].backoff_seconds == 0
 
 
 def test_a_surge_pod_without_a_node_takes_no_serving_pod_away():

@@ -126,7 +126,9 @@ def _blocked(found: Assessment, now: float) -> Limited | None:
 def _message(found: Assessment, limited: Limited) -> str:
     """One sentence a person can act on: the count, the limit if any, and what is needed."""
     told = found.need.message
-    if limited.reason:
+    if limited.reason == reasons.SCALED_TO_ZERO:
+        told = limited.message  # nobody is there to need anything
+    elif limited.reason:
         count = counted(limited.replicas, "replica")
         told = f"{count}: {limited.message}. {told[:1].upper()}{told[1:]}"
     if found.mode is Mode.RECOMMEND:
