@@ -31,7 +31,7 @@ def test_a_step_is_no_trend_wherever_it_lies_in_the_window(seconds):
 
 
 def test_too_few_points_are_none():
-    assert slope(lambda s: 1000 + 5 * s, seconds=60) == 0
+    assert slope(lambda s: 1000 + 5 * s, seconds=90) == 0
     assert slope(lambda s: 1000 + 5 * s, every=60) == 0
     assert find_trend([], T) == Trend(0.0, 0)
 
