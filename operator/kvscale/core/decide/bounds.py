@@ -69,9 +69,9 @@ def observed_bounds(
     return (kv, sequences_bound(load.demand, max_num_seqs, engines_per_pod))
 
 
-def binding(bounds: tuple[Bound, ...]) -> Bound | None:
-    """The bound with the largest n; of equals the first (KV before the others)."""
-    return max(bounds, key=lambda bound: bound.replicas, default=None)
+def binding(bounds: tuple[Bound, ...]) -> Bound:
+    """The bound with the largest n; of equals the first. There is always one: the minimum."""
+    return max(bounds, key=lambda bound: bound.replicas)
 
 
 def steps(bounds: tuple[Bound, ...]) -> Trace:

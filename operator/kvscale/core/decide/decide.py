@@ -12,6 +12,7 @@ from kvscale.core.decide import reasons
 from kvscale.core.decide.arrivals import FREEZE_SECONDS, fell_together
 from kvscale.core.decide.assess import assess
 from kvscale.core.decide.assessment import Assessment, NotAssessed
+from kvscale.core.decide.bounds import binding
 from kvscale.core.decide.conditions import conditions, not_assessed
 from kvscale.core.decide.decision import Counts, Decision
 from kvscale.core.decide.limits import Limited, limit
@@ -81,16 +82,16 @@ def _conclude(found: Assessment, placement: Placement, now: float, *, frozen: bo
     )
     writes = found.mode is Mode.AUTO and found.spec.scaling.actuation is Actuation.SCALE
     write = limited.replicas if writes and limited.replicas != current else None
-    binding = max(found.need.bounds, key=lambda b: b.replicas, default=None)
+    bound = binding(found.need.bounds).name
     reason = limited.reason or found.need.reason
     message = _message(found, limited)
     arithmetic = found.capacity.trace if isinstance(found.capacity, EngineCapacity) else ()
     return Decision(
         key=found.pool.key,
-        id=_id(found, limited.replicas, reason, binding.name if binding else ""),
+        id=_id(found, limited.replicas, reason, bound),
         counts=counts,
         write=write,
-        binding_bound=str(binding.name) if binding is not None else "",
+        binding_bound=str(bound),
         reason=reason,
         message=message,
         bounds=found.need.bounds,

@@ -51,7 +51,7 @@ def _need_measured(
     measured = measured_bounds(found, load, blocks, coming)
     asked = (*always, bound.min_bound(found.spec.scaling.min_replicas))
     found_bounds = (*measured, *asked)
-    binding = max(found_bounds, key=lambda b: b.replicas)
+    binding = bound.binding(found_bounds)
     stuck = len(found.supply.stuck)
     wanted = binding.replicas + stuck
     exact: int | None = max(b.exact_milli for b in measured)
@@ -148,7 +148,7 @@ def _need_unknown(
             f"demand has not been known for {lasted:.0f} s ({message}): at least the "
             f"{floor} that the declared traffic needs at its mean rate"
         )
-    binding = max(bounds, key=lambda b: b.replicas)
+    binding = bound.binding(bounds)
     if binding.replicas > current and reason == reasons.HOLD_ON_UNKNOWN:
         told += f", and {binding.name} needs {binding.replicas}: {binding.detail}"
     wanted = max(current, binding.replicas)
