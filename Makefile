@@ -11,7 +11,8 @@ STAMP := $(VENV)/.dev-installed
 # Go installs itself here, which is often not on PATH
 export PATH := $(PATH):/usr/local/go/bin
 
-.PHONY: help setup check format test test-unit cluster-binaries cluster generate demo bench clean
+.PHONY: help setup check format test test-unit cluster-binaries cluster generate catalogue demo \
+	bench clean
 
 help:  ## Show this
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 20
@@ -49,6 +50,9 @@ cluster: setup  ## Run the local control plane until Ctrl-C
 
 generate: setup  ## The CRDs, from the models
 	$(BIN)/python -m kvscale.api.crd
+
+catalogue: setup  ## The presets, from the public configs in tests/data/hf_configs
+	PYTHONPATH=hack $(BIN)/python -m catalogue
 
 demo: setup cluster-binaries  ## A pool that scales, on this machine
 	PYTHONPATH=hack $(BIN)/python -m demo

@@ -1,6 +1,6 @@
 """The `kvscale` command, with the operator among its sub-commands."""
 
-import asyncio
+import gc
 import os
 import sys
 from pathlib import Path
@@ -9,17 +9,16 @@ from urllib.parse import urlsplit
 
 import typer
 
-from kvscale.adapters.logs import configure_logging
-from kvscale.adapters.sources import PrometheusSettings, ScrapeSettings
-from kvscale.cli.app import app
+from kvscale.cli.app import COMMANDS, app
 from kvscale.cli.errors import fail
 from kvscale.cli.output import run
 from kvscale.core.spec import Mode
 
 SERVICE_ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
+COMMANDS["operator"] = __name__
 
-@app.command()
+
 def operator(
     *,
     namespaces: Annotated[
@@ -70,8 +69,16 @@ def operator(
 ) -> None:
     """Run the operator against a cluster."""
     # kopf and the Kubernetes client take a second to load, and no other command needs them.
+    import asyncio  # noqa: PLC0415 - see above
+
+    from kvscale.adapters.logs import configure_logging  # noqa: PLC0415 - see above
+    from kvscale.adapters.sources import (  # noqa: PLC0415 - see above
+        PrometheusSettings,
+        ScrapeSettings,
+    )
     from kvscale.wiring import Options, run_operator  # noqa: PLC0415 - see above
 
+    gc.enable()
     try:
         configure_logging(log_format)
         options = Options(
@@ -142,6 +149,10 @@ def _compression(text: str) -> tuple[float, float] | None:
 
 def main() -> None:
     """The `kvscale` command."""
+    # pydantic asks every installed distribution for plugins, which takes a tenth of a second.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    # A command ends before garbage is worth looking for; loading modules makes a lot to look at.
+    gc.disable()
     sys.exit(run(app))
 
 

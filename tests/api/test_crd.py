@@ -180,6 +180,11 @@ def described(path: str) -> str:
         ("scaling.behavior.scaleDown", SCALE_DOWN.stabilization_window_seconds),
         ("traffic.source", Traffic().source),
         ("planning.percentile", PoolSpec(TargetSpec("Deployment", "x")).percentile),
+        ("planning.mode", PoolSpec(TargetSpec("Deployment", "x")).planning_mode),
+        (
+            "planning.overflowPerMillion",
+            PoolSpec(TargetSpec("Deployment", "x")).overflow_per_million,
+        ),
     ],
 )
 def test_the_description_states_the_default_of_the_core(path: str, default: Any) -> None:

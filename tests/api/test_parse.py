@@ -17,6 +17,8 @@ from kvscale.core.spec import (
     ConfigMapRef,
     LengthPercentiles,
     Mode,
+    Planning,
+    PlanningMode,
     PolicySelect,
     PolicyType,
     PoolSpec,
@@ -96,6 +98,20 @@ def test_every_example_is_a_valid_pool(path: Path) -> None:
     for document in yaml.safe_load_all(path.read_text()):
         if document["kind"] == "InferencePool":
             parsed(document["spec"])
+
+
+def test_planning_arrives_in_every_field() -> None:
+    spec = parsed(
+        with_target(
+            planning={"percentile": 99, "mode": "OverflowProbability", "overflowPerMillion": 20}
+        )
+    )
+    assert spec.planning == Planning(PlanningMode.OVERFLOW_PROBABILITY, 99, 20)
+    assert spec.planning.quantile == pytest.approx(0.99998)
+    # The room that the target occupancy keeps is what this mode computes.
+    assert spec.occupancy_percent == 100
+    assert parsed(with_target()).planning == Planning()
+    assert parsed(with_target()).occupancy_percent == 85
 
 
 def test_a_config_map_takes_the_default_key() -> None:

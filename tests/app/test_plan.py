@@ -5,7 +5,8 @@ from typing import Any
 
 from kvscale.api.parse import parse_pool
 from kvscale.app.plan import Plan, plan
-from kvscale.app.plan_view import KEYS, plan_document, plan_page, whole_trace
+from kvscale.app.plan_document import KEYS, plan_document, whole_trace
+from kvscale.app.plan_view import plan_page
 from kvscale.app.tables import WIDTH
 from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.spec import PoolSpec

@@ -182,7 +182,11 @@ def test_a_script_is_unknown_until_the_spec_names_the_engine():
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
-        (("python3", "-m", "sglang.launch_server", "--model-path", "m"), "EngineNotSupported"),
+        (("text-generation-launcher", "--model-id", "m"), "EngineNotSupported"),
+        (
+            ("sglang", "serve", "--model-path", "m", "--disaggregation-mode", "decode"),
+            "DisaggregatedServer",
+        ),
         (
             ("vllm", "serve", "m", "--kv-transfer-config", '{"kv_role":"kv_producer"}'),
             "DisaggregatedServer",
@@ -191,6 +195,17 @@ def test_a_script_is_unknown_until_the_spec_names_the_engine():
 )
 def test_a_server_that_is_not_sized_is_refused_with_its_reason(command, reason):
     only(reason, resolve(spec(MODEL), workload(container(command=command)), NODES).engine)
+
+
+def test_an_sglang_server_is_resolved_and_a_wrong_kind_is_shown():
+    command = ("python3", "-m", "sglang.launch_server", "--model-path", MODEL, "--tp", "1")
+    load = workload(container(command=command, image="lmsysorg/sglang:v0.5.9"))
+    found = resolve(spec(), load, NODES)
+    assert found.shape == preset(MODEL)
+    assert (found.engine.kind, found.engine.version) == (EngineKind.SGLANG, "0.5.9")
+    other = resolve(spec(engine=EngineOverrides(kind=EngineKind.VLLM)), load, NODES)
+    assert (other.engine.kind, other.engine.options) == (EngineKind.VLLM, None)
+    assert any("engine.kind is vLLM" in text for text in other.contradictions)
 
 
 def test_no_override_makes_a_prefill_worker_a_server():
@@ -242,7 +257,10 @@ def test_a_config_map_is_read_as_a_config_json():
 
 def test_the_quantisation_of_a_config_map_is_read_from_its_own_key():
     ref = ConfigMapRef("llama", "c", "q")
-    fp8 = {"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}}
+    fp8 = {
+        "producer": {"name": "modelopt"},
+        "quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"},
+    }
     data = {"c": json.dumps(CONFIG), "q": json.dumps(fp8)}
     shape = resolve(spec(ref), workload(), NODES, data).shape
     plain = resolve(spec(ConfigMapRef("llama", "c")), workload(), NODES, data).shape

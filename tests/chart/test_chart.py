@@ -326,7 +326,7 @@ def test_every_option_exists_in_the_operators_command_line(render):
 
     from kvscale.__main__ import app
 
-    command = typer.main.get_command(app).commands["operator"]
+    command = typer.main.get_command(app).get_command(None, "operator")
     known = {name for option in command.params for name in option.opts}
     values = yaml.safe_load((CHART / "ci" / "prometheus-values.yaml").read_text())
     values |= {"watchNamespaces": ["team-a"], "operator": {"mode": "Recommend"}}

@@ -1,5 +1,6 @@
 """`kvscale capacity`: a contract for scripts, a page for people, one line for mistakes."""
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -157,7 +158,10 @@ def test_a_quantization_config_beside_it_is_read_too(kvscale: Kvscale, tmp_path:
     (tmp_path / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
     rest = ("--config", str(tmp_path), "--gpu", "H100", "--max-model-len", "8192")
     plain = document(kvscale, *rest)
-    quantized = {"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}}
+    quantized = {
+        "producer": {"name": "modelopt"},
+        "quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"},
+    }
     beside = tmp_path / "hf_quant_config.json"
     beside.write_text(json.dumps(quantized), encoding="utf-8")
     assert document(kvscale, *rest)["weightBytesPerDevice"] < 0.7 * plain["weightBytesPerDevice"]
@@ -258,3 +262,58 @@ def test_no_config_makes_a_traceback(
     assert code in {0, 2}
     assert (code == 0) == (err == "")
     assert (code == 0) == (out != "")
+
+
+BOOT = (
+    "(EngineCore pid=1) INFO [core.py:105] Initializing a V1 LLM engine (v0.19.1) with config: "
+    "model='Qwen/Qwen3-8B', max_seq_len=40960, tensor_parallel_size=1\n"
+    "(EngineCore pid=1) INFO [gpu_model_runner.py:4566] Model loading took 15.27 GiB memory\n"
+    "(EngineCore pid=1) INFO [gpu_worker.py:436] Available KV cache memory: 53.54 GiB\n"
+)
+
+
+def test_a_boot_log_calibrates(kvscale: Kvscale, tmp_path: Path) -> None:
+    log = tmp_path / "boot.log"
+    log.write_text("\x1b[1mnoise\x1b[0m\n" + BOOT)
+    settings = ("--gpu", "H100", "--model", "Qwen/Qwen3-8B", "--engine-version", "0.19.1")
+    plain = document(kvscale, *settings)["bands"]["kvBlocks"]
+    found = document(kvscale, *settings, "--calibrate", str(log))
+    # vLLM 0.19.1 printed 389,888 tokens for this log.
+    assert abs(found["kvCacheSizeTokens"] / 389_888 - 1) < 0.001
+    band = found["bands"]["kvBlocks"]
+    assert band["high"] - band["low"] < (plain["high"] - plain["low"]) / 20
+    assert any("calibrated" in line for line in found["assumptions"])
+    pasted = document(kvscale, *settings, "--calibrate-line", BOOT)
+    assert pasted["kvBlocks"] == found["kvBlocks"]
+
+
+def test_a_boot_log_comes_from_the_standard_input_too(
+    kvscale: Kvscale, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(BOOT.encode() + b"\xff\xfe")))
+    found = document(
+        kvscale, "--gpu", "H100", "--model", "Qwen/Qwen3-8B", "--calibrate", "-",
+        "--engine-version", "0.19.1",
+    )  # fmt: skip
+    assert any("calibrated" in line for line in found["assumptions"])
+
+
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        (("--calibrate", "/no/such/file"), "--calibrate"),
+        (("--calibrate", "/dev/null"), "--calibrate: no line tells"),
+        (("--calibrate-line", "hello"), "--calibrate-line: no line tells"),
+        (("--calibrate", "x", "--calibrate-line", "y"), "exclude each other"),
+        (("--calibrate-line", BOOT, "--kv-memory-gib", "3"), "--kv-memory-gib"),
+        (("--calibrate-line", BOOT.replace("15.27", "30.5")), "30.50 GiB"),
+    ],
+)
+def test_a_boot_log_that_does_not_help_is_one_line(
+    kvscale: Kvscale, more: tuple[str, ...], what: str
+) -> None:
+    code, out, err = kvscale("--gpu", "H100", "--model", "Qwen/Qwen3-8B", *more)
+    assert code != 0
+    said = (out + err).strip()
+    assert what in said
+    assert len(said.splitlines()) == 1

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kvscale.app.plan_view import KEYS
+from kvscale.app.plan_document import KEYS
 from kvscale.cli.app import app
 from kvscale.cli.output import run
 
@@ -89,16 +89,32 @@ def test_the_document_is_a_contract(kvscale: Kvscale, pool: Path) -> None:
     # What other parts say of the weights and in their assumptions is tested there.
     found["capacity"].pop("weightBytesPerDevice")
     found.pop("assumptions")
+    levers = found.pop("levers")
     assert found == json.loads((GOLDEN / "plan.json").read_text(encoding="utf-8"))
-    assert {"kvBlocks", "footprintBlocks", "residenceSeconds", "floorAtPeak"} <= {
-        step["name"] for step in trace
+    assert {
+        "kvBlocks",
+        "sequencesPaged",
+        "footprintBlocks",
+        "residenceSeconds",
+        "floorAtPeak",
+        "costCeiling",
+    } <= {step["name"] for step in trace}
+    assert levers
+    standing = {
+        "devicesPerEngine",
+        "sequencesPerDevice",
+        "tokensPerDevice",
+        "perMillionOutputTokens",
     }
+    for lever in levers:
+        assert set(lever) == {"change", "caveat", "gain", "before", "after"}
+        assert set(lever["before"]) == set(lever["after"]) == standing
 
 
 def test_the_page_is_what_people_were_shown_before(kvscale: Kvscale, pool: Path) -> None:
     code, out, err = kvscale("-f", str(pool))
     assert (code, err) == (0, "")
-    shown = out[: out.index("\nAssumptions\n")]
+    shown = out[: out.index("\nWhat to change instead of scaling\n")]
     shown = "".join(line for line in shown.splitlines(True) if not line.startswith("weights"))
     assert shown == (GOLDEN / "plan.txt").read_text(encoding="utf-8")
     assert max(len(line) for line in out.splitlines()) <= 100
@@ -218,3 +234,193 @@ def test_a_manifest_without_the_target_is_named(kvscale: Kvscale, pool: Path) ->
 
 def test_a_wrong_gpu_is_named_before_anything_else(kvscale: Kvscale, pool: Path) -> None:
     assert "--gpu" in mistake(kvscale, "-f", str(pool), "--gpu", "no-such-card")
+
+
+PRICED = changed(
+    "    devices: {product: NVIDIA-L4}\n",
+    '    devices: {product: NVIDIA-L4}\n    cost: {perDeviceHour: "0.5", currency: EUR}\n',
+)
+
+
+def test_the_pool_s_own_price_counts_with_its_currency(kvscale: Kvscale, pool: Path) -> None:
+    pool.write_text(PRICED, encoding="utf-8")
+    cost = document(kvscale, "-f", str(pool))["cost"]
+    assert cost["currency"] == "EUR"
+    assert cost["perDeviceHour"] == 0.5
+    assert cost["price"] == {"source": "spec.targets[0].cost", "asOf": None}
+    assert [one["rate"] for one in cost["rates"]] == ["mean", "peak"]
+
+
+def test_a_price_of_another_device_is_not_the_pool_s(kvscale: Kvscale, pool: Path) -> None:
+    pool.write_text(PRICED, encoding="utf-8")
+    found = document(kvscale, "-f", str(pool), "--gpu", "L40S")
+    # The pool's price is of an L4, and list prices are in another currency than the pool's.
+    assert found["cost"] is None
+    assert found["costUnknown"]["reason"] == "PriceUnknown"
+
+
+def test_a_given_price_wins_over_all_others(kvscale: Kvscale, pool: Path, tmp_path: Path) -> None:
+    pool.write_text(PRICED, encoding="utf-8")
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("L4: 3\nH100: 2.5\n", encoding="utf-8")
+    found = document(kvscale, "-f", str(pool), "--prices", str(prices))
+    assert found["cost"]["perDeviceHour"] == 3.0
+    found = document(kvscale, "-f", str(pool), "--prices", str(prices), "--price", "nvidia-l4=1.25")
+    assert found["cost"]["perDeviceHour"] == 1.25
+    assert found["cost"]["currency"] == "EUR"
+
+
+def test_without_a_price_the_cost_is_absent(kvscale: Kvscale, pool: Path) -> None:
+    found = document(kvscale, "-f", str(pool), "--gpu", "RTX-4090")
+    assert found["cost"] is None
+    assert all(lever["after"]["perMillionOutputTokens"] is None for lever in found["levers"])
+    code, out, _ = kvscale("-f", str(pool), "--gpu", "RTX-4090")
+    assert code == 0
+    assert "no price of NVIDIA-GeForce-RTX-4090 is known" in out
+
+
+def test_both_planning_modes_stand_side_by_side(kvscale: Kvscale, pool: Path) -> None:
+    planning = document(kvscale, "-f", str(pool))["planning"]
+    assert planning["mode"] == "Percentile"
+    assert set(planning["modes"]) == {"Percentile", "OverflowProbability"}
+    overflow = planning["modes"]["OverflowProbability"]["overflow"]
+    for name in ("mean", "peak"):
+        assert overflow[name]["probability"] <= 0.001 < overflow[name]["probabilityOfOneLess"]
+    assert 0 < overflow["tailShareOfCache"] < 1
+
+
+def test_the_mode_in_effect_sizes_the_pool(kvscale: Kvscale, pool: Path) -> None:
+    planning = "  planning: {mode: OverflowProbability, overflowPerMillion: 100000}\n"
+    pool.write_text(POOL.rstrip() + "\n" + planning, encoding="utf-8")
+    found = document(kvscale, "-f", str(pool))
+    chosen = found["planning"]["modes"]["OverflowProbability"]
+    assert found["floor"]["atPeak"] == chosen["atPeak"]
+    _, out, _ = kvscale("-f", str(pool))
+    assert "OverflowProbability, 100,000 in a million (in effect)" in out
+    assert max(len(line) for line in out.splitlines()) <= 100
+
+
+TRACE = Path(__file__).parents[1] / "data" / "traces" / "mooncake_conversation.csv"
+
+
+def test_a_trace_stands_in_for_the_percentiles(
+    kvscale: Kvscale, pool: Path, tmp_path: Path
+) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("prompt,output\n" + "500,100\n" * 1000, encoding="utf-8")
+    found = document(kvscale, "-f", str(pool), "--trace", str(trace))
+    assert found["floor"]["footprintTokens"] == 600
+    assert found["floor"]["atPeak"] < document(kvscale, "-f", str(pool))["floor"]["atPeak"]
+    assert any("1000 requests of a trace" in line for line in found["assumptions"])
+    found = document(kvscale, "-f", str(pool), "--trace", str(TRACE))
+    assert any("of the trace's prompts are longer" in line for line in found["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("prompt,output\n1,x\n", "line 2: output is 'x'"),
+        ("a,b\n1,2\n", "no column is known as the prompt length"),
+        ("", "it holds no request"),
+    ],
+)
+def test_what_is_no_trace_is_named(
+    kvscale: Kvscale, pool: Path, tmp_path: Path, text: str, told: str
+) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text(text, encoding="utf-8")
+    code, out, err = kvscale("-f", str(pool), "--trace", str(trace))
+    assert code != 0
+    assert out == ""
+    assert err.startswith("kvscale: --trace: ")
+    assert told in err
+    assert err.count("\n") == 1
+    code, _, err = kvscale("-f", str(pool), "--trace", str(tmp_path / "none.csv"))
+    assert code != 0
+    assert "--trace" in err
+
+
+def test_a_shared_prefix_is_a_fourth_policy(kvscale: Kvscale, pool: Path) -> None:
+    pool.write_text(
+        changed("  scaling:", "    sharedPrefix: {tokens: 400, distinct: 2}\n  scaling:"),
+        encoding="utf-8",
+    )
+    found = document(kvscale, "-f", str(pool))["policies"]
+    assert found["sharedPrefixTokens"] == 400
+    assert [one["policy"] for one in found["allocations"]] == [
+        "Contiguous",
+        "ContiguousFragmented",
+        "Paged",
+        "PagedSharedPrefix",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("--price", "L4"), "--price"),
+        (("--price", "L4=0"), "the price of L4"),
+        (("--price", "L4=-1"), "the price of L4"),
+        (("--price", "L4=nan"), "the price of L4"),
+        (("--price", "L4=much"), "the price of L4"),
+        (("--price", "L5=1"), "--price"),
+        (("--prices", "/nonexistent.yaml"), "--prices"),
+        (("--plot", "picture.pdf"), "--plot"),
+        (("--plot", "picture"), "--plot"),
+        (("--plot", "/nonexistent/picture.svg"), "--plot"),
+    ],
+)
+def test_a_wrong_option_is_named(
+    kvscale: Kvscale, pool: Path, arguments: tuple[str, ...], named: str
+) -> None:
+    code, _, err = kvscale("-f", str(pool), *arguments)
+    assert code == 2
+    assert named in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["- 1\n", "L4: [1]\n", "L4: true\n", "1: 2\n", "L4: &a 1\nT4: *a\n"]
+)
+def test_a_wrong_file_of_prices_is_named(
+    kvscale: Kvscale, pool: Path, tmp_path: Path, text: str
+) -> None:
+    prices = tmp_path / "prices.yaml"
+    prices.write_text(text, encoding="utf-8")
+    assert "--prices" in mistake(kvscale, "-f", str(pool), "--prices", str(prices))
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png"])
+def test_a_picture_is_the_same_every_time(
+    kvscale: Kvscale, pool: Path, tmp_path: Path, suffix: str
+) -> None:
+    pictures = [tmp_path / f"{name}.{suffix}" for name in "ab"]
+    for picture in pictures:
+        code, _, err = kvscale("-f", str(pool), "--plot", str(picture))
+        assert code == 0
+        assert str(picture) in err
+    first, second = (picture.read_bytes() for picture in pictures)
+    assert first == second
+    assert len(first) > 10_000
+    if suffix == "svg":
+        text = first.decode()
+        for words in ("Allocation policies", "requests per minute", "per million output tokens"):
+            assert words in text
+        assert "<dc:date>" not in text
+
+
+def test_a_pool_without_traffic_or_price_has_a_picture_too(
+    kvscale: Kvscale, pool: Path, tmp_path: Path
+) -> None:
+    pool.write_text(POOL[: POOL.index("  traffic:")], encoding="utf-8")
+    picture = tmp_path / "plan.svg"
+    code, _, _ = kvscale("-f", str(pool), "--gpu", "RTX-4090", "--plot", str(picture))
+    assert code == 0
+    assert "no traffic is declared" in picture.read_text(encoding="utf-8")
+
+
+def test_a_picture_without_matplotlib_is_refused_before_any_work(
+    kvscale: Kvscale, pool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kvscale.cli.plot_file.find_spec", lambda _: None)
+    assert "kvscale[plot]" in mistake(kvscale, "-f", str(pool), "--plot", "plan.svg")

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from kvscale.core.engines.vllm_metrics import SERIES_NAMES, Series
+from kvscale.core.engines.metrics import SERIES_NAMES, Series
 from kvscale.core.values import Unknown
 
 MAX_LINE_BYTES = 8_192

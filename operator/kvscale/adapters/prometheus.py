@@ -24,7 +24,7 @@ from kvscale.adapters.prometheus_http import (
 )
 from kvscale.adapters.prometheus_query import PodName, ScrapedPod, by_pod, promql
 from kvscale.adapters.sources import PrometheusSettings
-from kvscale.core.engines.vllm_metrics import read_pod
+from kvscale.core.engines.metrics import read_pod
 from kvscale.core.snapshot import PodMetrics
 from kvscale.core.values import Known, Unknown
 from kvscale.ports import Clock, MetricsTarget
@@ -135,10 +135,11 @@ class PrometheusSource:
         if not scrapes:
             return Unknown(
                 "NoEngineSeries",
-                "Prometheus has no vllm: usage series with"
+                "Prometheus has no usage series of an engine with"
                 f" {settings.namespace_label}={target.namespace!r} and"
                 f" {settings.pod_label}={target.pod!r}: have the pod scraped (PodMonitor), start"
-                " vLLM without --disable-log-stats, or correct the source's label names",
+                " vLLM without --disable-log-stats and SGLang with --enable-metrics, or correct the"
+                " source's label names",
             )
         if settings.instance_label:
             if not target.pod_ip:

@@ -8,13 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvscale.adapters.sources import PrometheusSettings
-from kvscale.core.engines.vllm_metrics import (
-    ENGINE_LABELS,
-    KV_USAGE,
-    KV_USAGE_V0,
-    SERIES_NAMES,
-    Series,
-)
+from kvscale.core.engines.metrics import ENGINE_LABELS, SERIES_NAMES, USAGE_NAMES, Series
 
 TIME_LABEL = "kvscale_sampled"
 """Marks the elements of the answer that are times of samples, not values."""
@@ -53,7 +47,7 @@ def promql(matchers: Sequence[tuple[str, str]] = ()) -> str:
     """
     more = "".join(f',{name}="{escape(value)}"' for name, value in matchers)
     names = "|".join(SERIES_NAMES)
-    times = " or ".join(f'timestamp({{__name__="{n}"{more}}})' for n in (KV_USAGE, KV_USAGE_V0))
+    times = " or ".join(f'timestamp({{__name__="{n}"{more}}})' for n in USAGE_NAMES)
     return f'{{__name__=~"{names}"{more}}} or label_replace({times}, "{TIME_LABEL}", "1", "", "")'
 
 

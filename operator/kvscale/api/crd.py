@@ -5,7 +5,11 @@ current folder). Structural-schema rules: kubernetes v1.37
 staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/{structural,validation}.go.
 """
 
+import ast
+import inspect
 import sys
+import textwrap
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,6 +59,19 @@ _COLUMNS: Final = (
 class StructuralSchema(GenerateJsonSchema):
     """Pydantic's JSON schema, in the dialect that the API server accepts."""
 
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        """The text below a field describes it.
+
+        Pydantic could do it (`use_attribute_docstrings`), but for every class when it is made: a
+        tenth of the time that a command takes, for texts that only the CRD has.
+        """
+        result = super().model_schema(schema)
+        fields = schema["cls"].model_fields
+        for name, text in _attribute_texts(schema["cls"]).items():
+            if name in fields:
+                result["properties"][fields[name].alias or name]["description"] = text
+        return result
+
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
         """An optional field is one that may be absent, not one that may be null."""
         return self.generate_inner(schema["schema"])
@@ -83,6 +100,21 @@ class StructuralSchema(GenerateJsonSchema):
         if result.get("minimum") == -(2**63):
             del result["minimum"]
         return result
+
+
+def _attribute_texts(cls: type) -> dict[str, str]:
+    """By attribute: the text that stands below it in the class's source."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+    lines = body.body if isinstance(body, ast.ClassDef) else []
+    return {
+        above.target.id: inspect.cleandoc(below.value.value)
+        for above, below in pairwise(lines)
+        if isinstance(above, ast.AnnAssign)
+        and isinstance(above.target, ast.Name)
+        and isinstance(below, ast.Expr)
+        and isinstance(below.value, ast.Constant)
+        and isinstance(below.value.value, str)
+    }
 
 
 def _without_const(schema: JsonSchemaValue) -> JsonSchemaValue:

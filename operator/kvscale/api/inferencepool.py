@@ -13,7 +13,7 @@ from kvscale.api.scaling import ScalingModel
 from kvscale.api.shape import ModelSourceModel
 from kvscale.api.target import TargetModel
 from kvscale.api.traffic import MetricsModel, TrafficModel
-from kvscale.core.spec import Mode
+from kvscale.core.spec import Mode, PlanningMode
 
 GROUP: Final = "kvscale.io"
 VERSION: Final = "v1alpha1"
@@ -24,11 +24,24 @@ SHORT_NAME: Final = "kvp"
 CATEGORY: Final = "kvscale"
 
 
+MOST_OVERFLOW_PER_MILLION: Final = 500_000
+"""Half of the time; an engine that is planned to be too small is no plan."""
+
+
 class PlanningModel(ApiModel):
     """What the plan budgets for."""
 
     percentile: Literal[50, 90, 95, 99] | None = None
     """Percentile of the request length that the plan budgets for: 50, 90, 95 or 99. Absent: 95."""
+    mode: PlanningMode | None = None
+    """What the plan budgets for: Percentile (each request as long as the percentile, filled to the
+    target occupancy) or OverflowProbability (the sum of what an engine's requests hold exceeds its
+    memory only so often). Absent: Percentile."""
+    overflow_per_million: (
+        Annotated[int, Field(strict=True, ge=1, le=MOST_OVERFLOW_PER_MILLION)] | None
+    ) = None
+    """How often an engine's requests may exceed its memory in mode OverflowProbability, in
+    millionths of the time, e.g. 10000 (1 %). Absent: 1000."""
 
 
 def _minimum_fits_devices(spec: "InferencePoolSpec") -> bool:

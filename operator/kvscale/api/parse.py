@@ -57,14 +57,17 @@ def parse_pool(spec: Mapping[str, Any]) -> PoolSpec | Unknown:
         return Unknown(INVALID_SPEC, describe(error))
     planning = model.planning or PlanningModel()
     target = model.targets[0].to_core()
+    default = PoolSpec(target)
     return PoolSpec(
         target=target,
         mode=model.mode,
         model=_source(model.model),
         metrics=(model.metrics or MetricsModel()).to_core(),
         traffic=None if model.traffic is None else model.traffic.to_core(),
-        percentile=planning.percentile or PoolSpec(target).percentile,
+        percentile=planning.percentile or default.percentile,
         scaling=(model.scaling or ScalingModel()).to_core(),
+        planning_mode=planning.mode or default.planning_mode,
+        overflow_per_million=planning.overflow_per_million or default.overflow_per_million,
     )
 
 

@@ -18,7 +18,6 @@ from pydantic import (
     model_validator,
 )
 from pydantic.alias_generators import to_camel
-from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
 RULE_ERROR: Final = "kvscale_rule"
@@ -92,8 +91,9 @@ class ApiModel(BaseModel):
         alias_generator=to_camel,
         populate_by_name=True,
         extra="ignore",
-        use_attribute_docstrings=True,
         allow_inf_nan=False,
+        # Built on first use: a command of the line uses few of them, and a nested one never alone.
+        defer_build=True,
     )
     rules: ClassVar[tuple[Rule, ...]] = ()
 
@@ -108,7 +108,7 @@ class ApiModel(BaseModel):
     @classmethod
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
+    ) -> dict[str, Any]:
         """The model's schema with its rules."""
         schema = handler(core_schema)
         if cls.rules:

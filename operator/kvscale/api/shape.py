@@ -1,11 +1,11 @@
 """`spec.model`: where the model's shape comes from, and a shape written by hand."""
 
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal, get_args
 
 from pydantic import Field
 
 from kvscale.api.rules import ApiModel, DnsSubdomain, Rule, Tokens
-from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape, WeightGroup
+from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape, StatePart, WeightGroup
 
 HeadDim = Annotated[int, Field(strict=True, ge=1, le=16_384)]
 DataKey = Annotated[str, Field(max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
@@ -34,12 +34,33 @@ class ConfigMapSource(ApiModel):
     """Key of its hf_quant_config.json, for checkpoints that keep quantisation apart."""
 
 
-def _fields_fit_kind(group: "LayerGroupModel") -> bool:
-    attention = (group.kv_heads, group.head_dim)
-    latent = (group.kv_lora_rank, group.qk_rope_head_dim)
-    if group.kind is LayerKind.MLA:
-        return None not in latent and (*attention, group.value_head_dim) == (None, None, None)
-    return None not in attention and latent == (None, None)
+StateKind = Literal[
+    "Mamba1", "Mamba2", "GatedDeltaNet", "KimiDeltaAttention", "LinearAttention",
+    "ShortConvolution",
+]  # fmt: skip
+GroupKind = Literal["FullAttention", "SlidingWindow", "ChunkedLocal", "MLA", StateKind]
+
+_STATES: Final = get_args(StateKind)
+_WINDOWED: Final = ("SlidingWindow", "ChunkedLocal")
+_HEADED: Final = ("FullAttention", *_WINDOWED)
+
+
+def _takes(
+    group: "LayerGroupModel", needed: tuple[str, ...], allowed: tuple[str, ...] = ()
+) -> bool:
+    """Whether exactly these fields of a group are set."""
+    fields = ("kv_heads", "head_dim", "value_head_dim", "kv_lora_rank", "qk_rope_head_dim",
+              "window_tokens", "state_bytes")  # fmt: skip
+    given = {name for name in fields if getattr(group, name) is not None}
+    return set(needed) <= given <= {*needed, *allowed}
+
+
+def _one_of(kinds: tuple[str, ...]) -> str:
+    return "self.kind in [" + ", ".join(f"'{kind}'" for kind in kinds) + "]"
+
+
+_NO_HEADS = "!has(self.kvHeads) && !has(self.headDim) && !has(self.valueHeadDim)"
+_NO_LATENT = "!has(self.kvLoraRank) && !has(self.qkRopeHeadDim)"
 
 
 class LayerGroupModel(ApiModel):
@@ -48,46 +69,82 @@ class LayerGroupModel(ApiModel):
     rules: ClassVar = (
         Rule(
             "self.kind != 'FullAttention' || (has(self.kvHeads) && has(self.headDim)"
-            " && !has(self.kvLoraRank) && !has(self.qkRopeHeadDim))",
-            lambda s: s.kind is not LayerKind.FULL_ATTENTION or _fields_fit_kind(s),
+            f" && {_NO_LATENT} && !has(self.windowTokens) && !has(self.stateBytes))",
+            lambda s: (
+                s.kind != "FullAttention"
+                or _takes(s, ("kv_heads", "head_dim"), ("value_head_dim",))
+            ),
             "FullAttention takes kvHeads and headDim (and valueHeadDim where V differs from K),"
-            " not kvLoraRank and qkRopeHeadDim: set the first two, drop the others",
+            " not kvLoraRank, qkRopeHeadDim, windowTokens and stateBytes: set the first two, drop"
+            " the others",
+            "kind",
+        ),
+        Rule(
+            f"!({_one_of(_WINDOWED)}) || (has(self.kvHeads) && has(self.headDim)"
+            f" && has(self.windowTokens) && {_NO_LATENT} && !has(self.stateBytes))",
+            lambda s: (
+                s.kind not in _WINDOWED
+                or _takes(s, ("kv_heads", "head_dim", "window_tokens"), ("value_head_dim",))
+            ),
+            "SlidingWindow and ChunkedLocal take kvHeads, headDim and windowTokens (and"
+            " valueHeadDim where V differs from K), not kvLoraRank, qkRopeHeadDim and stateBytes:"
+            " set the first three, drop the others",
             "kind",
         ),
         Rule(
             "self.kind != 'MLA' || (has(self.kvLoraRank) && has(self.qkRopeHeadDim)"
-            " && !has(self.kvHeads) && !has(self.headDim) && !has(self.valueHeadDim))",
-            lambda s: s.kind is not LayerKind.MLA or _fields_fit_kind(s),
-            "MLA takes kvLoraRank and qkRopeHeadDim, not kvHeads, headDim and valueHeadDim:"
-            " set the first two, drop the others",
+            f" && {_NO_HEADS} && !has(self.windowTokens) && !has(self.stateBytes))",
+            lambda s: s.kind != "MLA" or _takes(s, ("kv_lora_rank", "qk_rope_head_dim")),
+            "MLA takes kvLoraRank and qkRopeHeadDim, not kvHeads, headDim, valueHeadDim,"
+            " windowTokens and stateBytes: set the first two, drop the others",
+            "kind",
+        ),
+        Rule(
+            f"!({_one_of(_STATES)}) || (has(self.stateBytes) && {_NO_HEADS} && {_NO_LATENT}"
+            " && !has(self.windowTokens))",
+            lambda s: s.kind not in _STATES or _takes(s, ("state_bytes",)),
+            "layers with a recurrent state take stateBytes alone: set it, drop the other fields",
             "kind",
         ),
     )
 
-    kind: LayerKind
-    """How the layers keep the past: FullAttention (MHA, GQA, MQA) or MLA (one latent per token)."""
+    kind: GroupKind
+    """How the layers keep the past: FullAttention (MHA, GQA, MQA), SlidingWindow, ChunkedLocal,
+    MLA (one latent per token), or a recurrent state of fixed size (Mamba1, Mamba2, GatedDeltaNet,
+    KimiDeltaAttention, LinearAttention, ShortConvolution)."""
     layers: Annotated[int, Field(strict=True, ge=1, le=1024)]
     """Number of layers, e.g. 32."""
     kv_heads: Annotated[int, Field(strict=True, ge=1, le=1024)] | None = None
-    """FullAttention: KV heads of the whole model (num_key_value_heads), e.g. 8."""
+    """Attention with heads: KV heads of the whole model (num_key_value_heads), e.g. 8."""
     head_dim: HeadDim | None = None
-    """FullAttention: elements per head (head_dim), e.g. 128."""
+    """Attention with heads: elements per head (head_dim), e.g. 128."""
     value_head_dim: HeadDim | None = None
-    """FullAttention: elements of V per head where it differs from K. Absent: headDim."""
+    """Attention with heads: elements of V per head where it differs from K. Absent: headDim."""
+    window_tokens: Tokens | None = None
+    """SlidingWindow: tokens of the window (sliding_window); ChunkedLocal: of a chunk
+    (attention_chunk_size)."""
     kv_lora_rank: HeadDim | None = None
     """MLA: width of the latent (kv_lora_rank), e.g. 512."""
     qk_rope_head_dim: HeadDim | None = None
     """MLA: width of the rotary key (qk_rope_head_dim), e.g. 64."""
+    state_bytes: Annotated[int, Field(strict=True, ge=4, le=1 << 40)] | None = None
+    """Recurrent layers: bytes of one layer's state for one sequence, over the whole model."""
 
     def to_core(self) -> LayerGroup:
         """The group as the capacity model reads it."""
-        if self.kind is LayerKind.MLA:
+        kind = LayerKind(self.kind)
+        if kind is LayerKind.MLA:
             latent = (self.kv_lora_rank or 0) + (self.qk_rope_head_dim or 0)
-            return LayerGroup(self.kind, self.layers, 1, latent, 0)
+            return LayerGroup(kind, self.layers, 1, latent, 0)
+        if kind.recurrent:
+            # Counted in float32, which tensor parallelism divides.
+            part = StatePart((self.state_bytes or 0) // 4, 1, dtype="float32")
+            return LayerGroup(kind, self.layers, 0, 0, 0, state=(part,))
         keys = self.head_dim or 0
         return LayerGroup(
-            self.kind, self.layers, self.kv_heads or 0, keys, self.value_head_dim or keys
-        )
+            kind, self.layers, self.kv_heads or 0, keys, self.value_head_dim or keys,
+            window=self.window_tokens,
+        )  # fmt: skip
 
 
 def _heads(shape: "ShapeModel") -> int | None:

@@ -6,7 +6,7 @@ from kvscale.api.status_types import Int64, Sentence, Sentences, Word
 from kvscale.core.capacity.device import Device
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.snapshot import PoolSnapshot
-from kvscale.core.spec import Actuation, OnUnknown, PoolSpec, TrafficSource
+from kvscale.core.spec import Actuation, OnUnknown, PlanningMode, PoolSpec, TrafficSource
 from kvscale.core.values import Unknown
 
 
@@ -55,6 +55,10 @@ class EffectiveModel(ApiModel):
     """What sizes the pool."""
     percentile: Int64
     """Percentile of the length that the plan budgets for."""
+    planning_mode: PlanningMode
+    """What the plan budgets for."""
+    overflow_per_million: Int64 | None = None
+    """How often an engine may overflow, in millionths. Absent: the mode does not ask."""
     actuation: Actuation
     """Who writes the replicas."""
     min_replicas: Int64
@@ -85,6 +89,8 @@ def effective_of(pool: PoolSnapshot, spec: PoolSpec) -> EffectiveModel:
         device=None if isinstance(device, Unknown) else _device(device, pool),
         traffic_source=spec.traffic.source if spec.traffic else TrafficSource.OBSERVED,
         percentile=spec.percentile,
+        planning_mode=spec.planning_mode,
+        overflow_per_million=spec.overflow_per_million if spec.planning.by_overflow else None,
         actuation=scaling.actuation,
         min_replicas=scaling.min_replicas,
         max_replicas=scaling.max_replicas,

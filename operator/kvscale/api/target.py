@@ -6,6 +6,7 @@ from pydantic import Field
 
 from kvscale.api.quantity import quantity_to_int
 from kvscale.api.rules import ApiModel, Degree, DnsLabel, DnsSubdomain, Rule, Tokens
+from kvscale.core.capacity.price import DEFAULT_CURRENCY, MICROS, Price
 from kvscale.core.engines.config import EngineKind
 from kvscale.core.spec import DeviceOverrides, EngineOverrides, TargetSpec
 
@@ -35,7 +36,7 @@ class EngineModel(ApiModel):
     """
 
     kind: EngineKind | None = None
-    """The engine: vLLM."""
+    """The engine: vLLM, SGLang or TensorRT-LLM. Absent: by the server's command or image."""
     version: (
         Annotated[
             str, Field(max_length=64, pattern=r"^v?[0-9]+\.[0-9]+(\.[0-9]+)?([-.+a-zA-Z0-9]*)$")
@@ -122,6 +123,32 @@ class DevicesModel(ApiModel):
         )
 
 
+class CostModel(ApiModel):
+    """What the devices cost. Absent: their list price, as far as one is known."""
+
+    rules: ClassVar = (
+        Rule(
+            "self.perDeviceHour.matches('[1-9]')",
+            lambda s: any(digit in s.per_device_hour for digit in "123456789"),
+            "{perDeviceHour} is no price: leave cost out where none is known",
+            "perDeviceHour",
+        ),
+    )
+
+    per_device_hour: Annotated[str, Field(max_length=16, pattern=r"^[0-9]{1,6}(\.[0-9]{1,6})?$")]
+    """Price of one device for one hour, e.g. "2.49" (in quotes)."""
+    currency: Annotated[str, Field(max_length=3, pattern=r"^[A-Z]{3}$")] | None = None
+    """ISO 4217 code of the currency, e.g. USD. Absent: USD."""
+
+    def to_core(self) -> Price:
+        """The price as a plan reads it."""
+        return Price(
+            quantity_to_int(self.per_device_hour, MICROS),
+            self.currency or DEFAULT_CURRENCY,
+            "spec.targets[0].cost",
+        )
+
+
 def _engines_fit_devices(target: "TargetModel") -> bool:
     engine, devices = target.engine, target.devices
     if engine is None or devices is None or devices.count is None:
@@ -160,6 +187,8 @@ class TargetModel(ApiModel):
     """Overrides of what the server's arguments say."""
     devices: DevicesModel | None = None
     """Overrides of what the pod template and the nodes say."""
+    cost: CostModel | None = None
+    """What the devices cost. Absent: their list price, as far as one is known."""
 
     def to_core(self) -> TargetSpec:
         """The target as the loop reads it."""
@@ -170,4 +199,5 @@ class TargetModel(ApiModel):
             container_name=self.container_name or "",
             engine=EngineOverrides() if self.engine is None else self.engine.to_core(),
             devices=DeviceOverrides() if self.devices is None else self.devices.to_core(),
+            price=None if self.cost is None else self.cost.to_core(),
         )

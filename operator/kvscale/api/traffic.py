@@ -5,7 +5,13 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from kvscale.api.rules import ApiModel, PositiveInt, Rule, Tokens
-from kvscale.core.spec import LengthPercentiles, MetricsSpec, Traffic, TrafficSource
+from kvscale.core.spec import (
+    LengthPercentiles,
+    MetricsSpec,
+    SharedPrefix,
+    Traffic,
+    TrafficSource,
+)
 
 _PERCENTILES = ("p50", "p90", "p95", "p99")
 
@@ -74,6 +80,19 @@ class LengthsModel(ApiModel):
         return LengthPercentiles(**dict(self))
 
 
+class SharedPrefixModel(ApiModel):
+    """What prompts begin with and the engine caches once, such as a system prompt."""
+
+    tokens: Tokens
+    """Tokens of the prefix, e.g. 400."""
+    distinct: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] | None = None
+    """Different prefixes in use at once, e.g. 1. Absent: 1."""
+
+    def to_core(self) -> SharedPrefix:
+        """The prefix as a plan reads it."""
+        return SharedPrefix(self.tokens, self.distinct or SharedPrefix(self.tokens).distinct)
+
+
 class RequestRate(ApiModel):
     """Arrival rate of the whole pool in requests per minute."""
 
@@ -121,6 +140,8 @@ class TrafficModel(ApiModel):
     """Lengths of prompts in tokens."""
     output_tokens: LengthsModel | None = None
     """Lengths of outputs in tokens."""
+    shared_prefix: SharedPrefixModel | None = None
+    """What prompts begin with and the engine caches once. Absent: none."""
 
     def to_core(self) -> Traffic:
         """The traffic as the loop reads it."""
@@ -131,6 +152,7 @@ class TrafficModel(ApiModel):
             peak_per_minute=rate.peak,
             prompt_tokens=None if self.prompt_tokens is None else self.prompt_tokens.to_core(),
             output_tokens=None if self.output_tokens is None else self.output_tokens.to_core(),
+            shared_prefix=None if self.shared_prefix is None else self.shared_prefix.to_core(),
         )
 
 

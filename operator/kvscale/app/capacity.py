@@ -9,16 +9,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvscale.app.tables import band, facts, notes, number, size, size_band, table, trace_lines
+from kvscale.core.capacity.calibrated import calibrated_capacity
+from kvscale.core.capacity.calibration import calibrate
 from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
 from kvscale.core.capacity.device import Device
 from kvscale.core.capacity.engine import engine_capacity
 from kvscale.core.capacity.planning import (
-    LayerPages,
     LengthCeiling,
-    layer_pages,
     length_ceilings,
     round_lengths,
 )
+from kvscale.core.engines.boot_log import BootLog
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.shape import ModelShape
 from kvscale.core.trace import Trace
@@ -32,12 +33,10 @@ class CapacityView:
     """An engine's capacity with what explains it, or the refusal.
 
     Attributes:
-        layers: what a block consists of.
         sequences: the ceiling at round lengths and at the maximum length.
     """
 
     capacity: EngineCapacity | Refusal
-    layers: tuple[LayerPages, ...] = ()
     sequences: tuple[LengthCeiling, ...] = ()
 
 
@@ -46,6 +45,8 @@ def capacity_view(
     engine: EngineConfig,
     device: Device,
     kv_memory_bytes: int | None = None,
+    *,
+    boot: BootLog | Refusal | None = None,
 ) -> CapacityView:
     """What one engine holds.
 
@@ -54,17 +55,31 @@ def capacity_view(
         engine: as it is started.
         device: one of its devices.
         kv_memory_bytes: KV memory per device where it is known; None: estimated.
+        boot: a start of the same build to calibrate by, or why it cannot be read; None: none.
     """
     if isinstance(shape, Refusal):
         return CapacityView(shape)
-    capacity = engine_capacity(shape, engine, device, kv_memory_bytes)
+    if boot is None:
+        capacity = engine_capacity(shape, engine, device, kv_memory_bytes)
+    else:
+        capacity = _by_boot(shape, engine, device, boot)
     if isinstance(capacity, Refusal):
         return CapacityView(capacity)
     return CapacityView(
         capacity,
-        layer_pages(shape, engine, device, capacity),
         length_ceilings(capacity, round_lengths(capacity.max_model_len)),
     )
+
+
+def _by_boot(
+    shape: ModelShape, engine: EngineConfig, device: Device, boot: BootLog | Refusal
+) -> EngineCapacity | Refusal:
+    if isinstance(boot, Refusal):
+        return boot
+    calibration = calibrate(boot, shape, engine, device)
+    if isinstance(calibration, Refusal):
+        return calibration
+    return calibrated_capacity(shape, engine, device, calibration)
 
 
 KEYS = (
@@ -100,7 +115,7 @@ def capacity_document(view: CapacityView) -> Document:
                 "blockTokens": group.block_tokens,
                 "bytesPerBlock": group.bytes_per_block,
             }
-            for group in view.layers
+            for group in capacity.groups
         ],
         "bytesPerBlock": capacity.bytes_per_block,
         "kvBlocks": capacity.kv_blocks.expected,
@@ -136,7 +151,7 @@ def capacity_page(view: CapacityView, title: str) -> list[str]:
         ("layers", "count", "tokens/block", "bytes/block"),
         [
             (g.kind.value, number(g.layers), number(g.block_tokens), number(g.bytes_per_block))
-            for g in view.layers
+            for g in capacity.groups
         ],
     )
     lines += ["", "Resident sequences of one engine, by length"]

@@ -7,6 +7,7 @@ from kvscale.api.parse import parse_annotations
 from kvscale.app.pods import pod_state, target_state
 from kvscale.app.resolve import Resolution
 from kvscale.core.decide import reasons
+from kvscale.core.engines.config import EngineConfig, EngineKind
 from kvscale.core.snapshot import NodeState, OtherScaler, PodMetrics, PoolKey, PoolSnapshot
 from kvscale.core.spec import Actuation, ConfigMapRef, MetricsSpec, Mode, PoolSpec
 from kvscale.core.values import Known, Unknown
@@ -20,8 +21,15 @@ from kvscale.ports import (
     WorkloadRef,
 )
 
-DEFAULT_PORT = 8000
-DEFAULT_PATH = "/metrics"
+DEFAULT_PORTS = {EngineKind.VLLM: 8000, EngineKind.SGLANG: 30_000, EngineKind.TENSORRT_LLM: 8000}
+"""Ports of the engines' HTTP servers where nothing states one."""
+
+DEFAULT_PATHS = {
+    EngineKind.VLLM: "/metrics",
+    EngineKind.SGLANG: "/metrics",
+    # Its /metrics is a JSON list.
+    EngineKind.TENSORRT_LLM: "/prometheus/metrics",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +89,16 @@ def _other_scalers(
 
 def metrics_target(pod: PodRecord, spec: MetricsSpec, found: Resolution | None) -> MetricsTarget:
     """Where the pod's metrics are: as the pool says, else as its server was started."""
-    port = spec.port or (found.port if found is not None else None) or DEFAULT_PORT
+    engine = found.engine if found is not None else None
+    kind = engine.kind if isinstance(engine, EngineConfig) else EngineKind.VLLM
+    port = spec.port or (found.port if found is not None else None) or DEFAULT_PORTS[kind]
     return MetricsTarget(
         namespace=pod.namespace,
         pod=pod.name,
         uid=pod.uid,
         pod_ip=pod.ip,
         port=port,
-        path=spec.path or DEFAULT_PATH,
+        path=spec.path or DEFAULT_PATHS[kind],
         served_model_name=spec.served_model_name,
     )
 

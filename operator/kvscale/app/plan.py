@@ -5,26 +5,33 @@ operator sizes a pool by the same functions; only the source of the device diffe
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from kvscale.app.plan_cost import PlanCost, decode_of, moves_of, plan_cost
+from kvscale.app.plan_inputs import blank_workload, for_planning
+from kvscale.app.prices import prices_of
 from kvscale.app.resolve import resolve
 from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
 from kvscale.core.capacity.device import Device
 from kvscale.core.capacity.engine import engine_capacity
+from kvscale.core.capacity.levers import Lever, levers
 from kvscale.core.capacity.planning import (
     LengthCeiling,
     headroom,
     length_ceilings,
     planning_lengths,
 )
-from kvscale.core.engines.config import EngineConfig, EngineKind
+from kvscale.core.capacity.policies import Policies, policies
+from kvscale.core.capacity.price import Price
+from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.shape import ModelShape
-from kvscale.core.snapshot import PodNeeds
-from kvscale.core.spec import PoolSpec
+from kvscale.core.spec import PlanningMode, PoolSpec
 from kvscale.core.traffic.floor import Floor, floor
+from kvscale.core.traffic.lengths import whole
 from kvscale.core.traffic.profile import Profile, profile
+from kvscale.core.traffic.service import Service
 from kvscale.core.values import Band, Unknown
-from kvscale.ports import WorkloadRecord, WorkloadRef
+from kvscale.ports import WorkloadRecord
 
 NO_CLUSTER = Unknown("NoNodeAccess", "a plan looks at no cluster")
 
@@ -42,7 +49,15 @@ class Plan:
         ceilings: sequences at the lengths of the traffic, or at the maximum length alone.
         headroom: sequences of a replica between its ceilings at the mean and at the planning
             percentile; None without traffic.
+        requests: lengths of the traffic; None without.
+        policies: the engine under each way of handing out cache, at the planning length.
         floor: replicas for the declared traffic, or why there is no number.
+        floors: the same by planning mode: the pool's, and the other one for comparison.
+        decode: how fast an engine is, or why that is not known.
+        crossover: the smallest batch whose decode step is not bound by memory; None: there is
+            none, or no speed is known.
+        cost: what it costs, or why that is not known.
+        levers: what to change instead of scaling, the best first.
         warnings: contradictions, and limits that the traffic exceeds; one sentence each.
         assumptions: one sentence each.
     """
@@ -56,7 +71,14 @@ class Plan:
     capacity: EngineCapacity
     ceilings: tuple[LengthCeiling, ...]
     headroom: Band | None
+    requests: Profile | None
+    policies: Policies
     floor: Floor | Unknown
+    floors: Mapping[PlanningMode, Floor | Unknown]
+    decode: Service | Unknown
+    crossover: int | None
+    cost: PlanCost | Unknown
+    levers: tuple[Lever, ...]
     warnings: tuple[str, ...]
     assumptions: tuple[str, ...]
 
@@ -73,6 +95,8 @@ def plan(
     workload: WorkloadRecord | None = None,
     config_map: Mapping[str, str] | Unknown | None = None,
     gpu: str | None = None,
+    given_prices: Mapping[str, Price] | None = None,
+    compared: bool = False,
 ) -> Plan | Refusal:
     """The plan of a pool, or the first thing that keeps it from being sized.
 
@@ -83,9 +107,12 @@ def plan(
             vLLM at its defaults, with what the spec states of it.
         config_map: data of the ConfigMap that the spec names; None when it names none.
         gpu: product of the devices; wins over what spec and workload say.
+        given_prices: by product; they win over the pool's and the list's.
+        compared: the plan is one of several: without levers, without what moves the cost and the
+            other mode, and the pool's price is that of the product that the spec names alone.
     """
-    given = _for_planning(spec, gpu, manifest=workload is not None)
-    resolved = resolve(given, workload or _blank(given), NO_CLUSTER, config_map)
+    given = for_planning(spec, gpu, manifest=workload is not None)
+    resolved = resolve(given, workload or blank_workload(given), NO_CLUSTER, config_map)
     shape, engine, device = resolved.shape, resolved.engine, resolved.device
     if isinstance(shape, Unknown):
         return _refused(shape)
@@ -97,19 +124,30 @@ def plan(
     if isinstance(capacity, Refusal):
         return capacity
     engines = engine.data_parallel
+    prices = prices_of(spec, None if compared else device, given_prices)
     requests = profile(spec.traffic, capacity.max_model_len)
     known = requests if isinstance(requests, Profile) else None
     ceilings = length_ceilings(capacity, planning_lengths(known, capacity.max_model_len), engines)
-    floored = floor(
-        shape,
-        engine,
-        device,
-        capacity,
-        traffic=spec.traffic,
-        percentile=spec.percentile,
-        target_occupancy_percent=spec.scaling.target_occupancy_percent,
-        engines_per_replica=engines,
-    )
+    floors = {
+        mode: floor(
+            shape,
+            engine,
+            device,
+            capacity,
+            traffic=spec.traffic,
+            percentile=spec.percentile,
+            target_occupancy_percent=spec.scaling.target_occupancy_percent,
+            engines_per_replica=engines,
+            mode=mode,
+            overflow_per_million=spec.overflow_per_million,
+        )
+        for mode in PlanningMode
+        if not compared or mode is spec.planning_mode
+    }
+    floored = floors[spec.planning_mode]
+    decode = decode_of(shape, engine, device, capacity, known)
+    price = prices.of(device, engine.devices * engines)
+    prefix = None if spec.traffic is None else spec.traffic.shared_prefix
     return Plan(
         name=name,
         spec=given,
@@ -120,7 +158,40 @@ def plan(
         capacity=capacity,
         ceilings=ceilings,
         headroom=headroom(ceilings, spec.percentile),
+        requests=known,
+        policies=policies(
+            capacity,
+            capacity.max_model_len if known is None else known.total.tokens(spec.percentile),
+            prefix_tokens=0 if prefix is None else prefix.tokens,
+            prefixes=1 if prefix is None else prefix.distinct,
+        ),
         floor=floored,
+        floors=floors,
+        decode=decode,
+        crossover=_crossover(decode),
+        cost=_no_price(device)
+        if price is None
+        else decode
+        if isinstance(decode, Unknown)
+        else plan_cost(
+            spec,
+            capacity,
+            decode,
+            floored,
+            price=price,
+            engines=engines,
+            moves=moves_of(shape, engine, device, price, known) if not compared else (),
+        ),
+        levers=levers(
+            shape,
+            engine,
+            device,
+            requests=known,
+            percentile=spec.percentile,
+            price_of=prices.of,
+        )
+        if not compared
+        else (),
         warnings=(
             *resolved.contradictions,
             *(problem.message for problem in (known.problems if known else ())),
@@ -134,36 +205,16 @@ def plan(
     )
 
 
-def _for_planning(spec: PoolSpec, gpu: str | None, *, manifest: bool) -> PoolSpec:
-    """The spec with what is given beside it."""
-    target = spec.target
-    if gpu is not None:
-        devices = replace(target.devices, product=gpu, memory_bytes=None)
-        target = replace(target, devices=devices)
-    if not manifest:
-        kind = target.engine.kind or EngineKind.VLLM
-        target = replace(target, container_name="", engine=replace(target.engine, kind=kind))
-    return replace(spec, target=target)
+def _crossover(decode: Service | Unknown) -> int | None:
+    if isinstance(decode, Unknown):
+        return None
+    return decode.model.crossover_batch(max(1, whole(decode.resident_tokens)))
 
 
-def _blank(spec: PoolSpec) -> WorkloadRecord:
-    """A workload of which nothing is known but its name."""
-    return WorkloadRecord(
-        ref=WorkloadRef(spec.target.ref_kind, "", spec.target.ref_name),
-        uid="",
-        resource_version="",
-        generation=0,
-        observed_generation=0,
-        replicas=0,
-        status_replicas=0,
-        ready_replicas=0,
-        available_replicas=0,
-        updated_replicas=0,
-        paused=False,
-        selector={},
-        containers=(),
-        needs=PodNeeds(),
-        template_key="",
+def _no_price(device: Device) -> Unknown:
+    return Unknown(
+        "PriceUnknown",
+        f"no price of {device.product} is known: state targets[0].cost.perDeviceHour",
     )
 
 

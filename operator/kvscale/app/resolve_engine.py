@@ -6,7 +6,7 @@ from typing import Any
 from kvscale.core.capacity.device_labels import is_device
 from kvscale.core.engines.arguments import Container, ServerArguments, choose_server
 from kvscale.core.engines.config import EngineConfig
-from kvscale.core.engines.vllm_arguments import camel_case
+from kvscale.core.engines.server_arguments import camel_case
 from kvscale.core.spec import EngineOverrides, TargetSpec
 from kvscale.core.values import Unknown
 from kvscale.ports import ContainerRecord, WorkloadRecord
@@ -36,11 +36,17 @@ def find_engine(workload: WorkloadRecord, target: TargetSpec) -> FoundEngine:
         message = "; ".join(one.message for one in missing)
         return FoundEngine(Unknown("ArgumentUnread", message), server, notes=server.notes)
     return FoundEngine(
-        config=replace(server.engine, **stated),
+        config=_overridden(server.engine, stated),
         arguments=server,
         contradictions=tuple(_contradictions(server, stated)),
         notes=server.notes,
     )
+
+
+def _overridden(engine: EngineConfig, stated: dict[str, Any]) -> EngineConfig:
+    """The engine as the spec wants it; another kind has none of this one's own options."""
+    found = replace(engine, **stated)
+    return found if found.kind is engine.kind else replace(found, options=None)
 
 
 def _candidates(workload: WorkloadRecord, named: str) -> tuple[ContainerRecord, ...]:
@@ -92,7 +98,7 @@ def _contradictions(server: ServerArguments, stated: dict[str, Any]) -> list[str
         said = getattr(server.engine, name)
         if override == said or _same_version(name, override, said):
             continue
-        told = name in server.stated or (name == "version" and said is not None)
+        told = name in server.stated or name == "kind" or (name == "version" and said is not None)
         where = "the image's tag" if name == "version" else "the server's arguments"
         if told:
             text = f"{where} say{'s' if name == 'version' else ''} {said}"

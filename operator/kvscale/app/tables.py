@@ -34,7 +34,7 @@ def facts(pairs: Iterable[tuple[str, str]], width: int = WIDTH) -> list[str]:
     indent = max((len(name) for name, _ in named), default=0) + len(_GAP)
     lines = []
     for name, text in named:
-        wrapped = textwrap.wrap(text, max(20, width - indent)) or [""]
+        wrapped = _wrap(text, max(20, width - indent)) or [""]
         lines.append(name.ljust(indent) + wrapped[0])
         lines += [" " * indent + line for line in wrapped[1:]]
     return lines
@@ -44,7 +44,7 @@ def notes(title: str, sentences: Iterable[str], width: int = WIDTH) -> list[str]
     """A titled list; nothing when it is empty."""
     lines: list[str] = []
     for sentence in sentences:
-        lines += textwrap.wrap(sentence, width, initial_indent="- ", subsequent_indent="  ")
+        lines += _wrap(sentence, width, ("- ", "  "))
     return ["", title, *lines] if lines else []
 
 
@@ -55,10 +55,16 @@ def trace_lines(trace: Trace, width: int = WIDTH) -> list[str]:
     lines = []
     for step, (name, value) in zip(trace, rows, strict=True):
         lines.append(f"{name.ljust(names)}{_GAP}{value}")
-        lines += textwrap.wrap(
-            _how(step), width, initial_indent="    = ", subsequent_indent="      "
-        )
+        lines += _wrap(_how(step), width, ("    = ", "      "))
     return lines
+
+
+def _wrap(text: str, width: int, indents: tuple[str, str] = ("", "")) -> list[str]:
+    """Lines of a text; an option with dashes stays in one piece, so that it can be copied."""
+    first, other = indents
+    return textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=other, break_on_hyphens=False
+    )
 
 
 def _how(step: Step) -> str:

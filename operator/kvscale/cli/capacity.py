@@ -8,13 +8,24 @@ from typing import Annotated
 import typer
 
 from kvscale.app.capacity import capacity_document, capacity_page, capacity_view
+from kvscale.cli.boot import read_boot
+from kvscale.cli.engine_options import (
+    AttentionDpOption,
+    EngineOption,
+    MambaRatioOption,
+    MambaSlotsOption,
+    MaxTokensOption,
+    SwaRatioOption,
+    engine_named,
+    with_options,
+)
 from kvscale.cli.errors import fail
 from kvscale.cli.files import exists, in_directory, read_json
 from kvscale.cli.output import Output, OutputOption, emit, one_line, refuse
 from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.capacity.device import Device
 from kvscale.core.capacity.device_table import find_device
-from kvscale.core.engines.config import EngineConfig
+from kvscale.core.engines.config import EngineConfig, EngineKind
 from kvscale.core.model.config_json import read_shape
 from kvscale.core.model.presets import preset
 from kvscale.core.model.shape import ModelShape
@@ -35,6 +46,7 @@ def capacity(
     model: Annotated[
         str | None, typer.Option("--model", help="a known model instead: Qwen/Qwen3-8B")
     ] = None,
+    engine_kind: EngineOption = EngineKind.VLLM.value,
     tensor_parallel: Annotated[
         int,
         typer.Option(
@@ -55,6 +67,17 @@ def capacity(
             help="engines, each with a KV pool of its own",
         ),
     ] = 1,
+    decode_context_parallel: Annotated[
+        int,
+        typer.Option(
+            "--decode-context-parallel",
+            "--decode-context-parallel-size",
+            help="tensor-parallel ranks that share out the tokens",
+        ),
+    ] = 1,
+    expert_parallel: Annotated[
+        bool, typer.Option("--enable-expert-parallel", help="experts are shared out whole")
+    ] = False,
     max_model_len: Annotated[
         int | None,
         typer.Option("--max-model-len", help="longest sequence in tokens; default: the model's"),
@@ -71,14 +94,39 @@ def capacity(
     block_size: Annotated[
         int | None, typer.Option("--block-size", help="tokens per KV block")
     ] = None,
+    prefix_caching: Annotated[
+        bool | None,
+        typer.Option(
+            "--enable-prefix-caching/--no-enable-prefix-caching",
+            help="default: as the engine does for the model",
+        ),
+    ] = None,
+    disable_hybrid_kv_cache_manager: Annotated[
+        bool,
+        typer.Option("--disable-hybrid-kv-cache-manager", help="windows and chunks are kept whole"),
+    ] = False,
+    mamba_cache_dtype: Annotated[
+        str, typer.Option("--mamba-cache-dtype", help="of convolution states")
+    ] = "auto",
+    mamba_ssm_cache_dtype: Annotated[
+        str, typer.Option("--mamba-ssm-cache-dtype", help="of recurrent states")
+    ] = "auto",
+    speculative_tokens: Annotated[
+        int, typer.Option("--speculative-tokens", help="tokens that a drafter proposes per step")
+    ] = 0,
+    speculative_method: Annotated[
+        str, typer.Option("--speculative-method", help="mtp: by layers of the checkpoint")
+    ] = "",
     engine_version: Annotated[
-        str | None, typer.Option("--engine-version", help="of vLLM: 0.32; default: the newest")
+        str | None,
+        typer.Option("--engine-version", help="of the engine: 0.32; default: the newest"),
     ] = None,
     memory_utilization: Annotated[
         float | None,
         typer.Option(
             "--memory-utilization",
             "--gpu-memory-utilization",
+            "--mem-fraction-static",
             help="share of device memory, 0 to 1",
         ),
     ] = None,
@@ -86,6 +134,18 @@ def capacity(
         float | None,
         typer.Option("--kv-memory-gib", help="KV memory per device, where known: no estimate"),
     ] = None,
+    calibrate: Annotated[
+        Path | None,
+        typer.Option("--calibrate", help="start-up log of the same build; - reads stdin"),
+    ] = None,
+    calibrate_line: Annotated[
+        str | None, typer.Option("--calibrate-line", help="its lines, pasted")
+    ] = None,
+    max_total_tokens: MaxTokensOption = None,
+    enable_dp_attention: AttentionDpOption = False,
+    swa_full_tokens_ratio: SwaRatioOption = None,
+    mamba_full_memory_ratio: MambaRatioOption = None,
+    max_mamba_cache_size: MambaSlotsOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """KV capacity of one engine: blocks, tokens, and resident sequences by length."""
@@ -94,6 +154,7 @@ def capacity(
     if engine_version is not None and not VERSION.fullmatch(engine_version):
         fail(one_line(f"--engine-version is {engine_version!r}: give a release, such as 0.32"))
     engine = EngineConfig(
+        kind=engine_named(engine_kind),
         version=engine_version,
         model=shape.name if isinstance(shape, ModelShape) else "",
         tensor_parallel=tensor_parallel,
@@ -105,8 +166,27 @@ def capacity(
         max_num_seqs=max_num_seqs,
         max_num_batched_tokens=max_num_batched_tokens,
         block_size=block_size,
+        decode_context_parallel=decode_context_parallel,
+        expert_parallel=expert_parallel,
+        prefix_caching=prefix_caching,
+        hybrid_kv_cache_manager=not disable_hybrid_kv_cache_manager,
+        mamba_cache_dtype=mamba_cache_dtype,
+        mamba_ssm_cache_dtype=mamba_ssm_cache_dtype,
+        speculative_tokens=speculative_tokens,
+        speculative_method=speculative_method,
     )
-    view = capacity_view(shape, engine, device, _bytes(kv_memory_gib))
+    engine = with_options(
+        engine,
+        max_total_tokens=max_total_tokens,
+        attention_dp=enable_dp_attention,
+        swa_ratio=swa_full_tokens_ratio,
+        mamba_ratio=mamba_full_memory_ratio,
+        mamba_slots=max_mamba_cache_size,
+    )
+    if kv_memory_gib is not None and (calibrate or calibrate_line):
+        fail("--kv-memory-gib leaves nothing to calibrate: leave it or --calibrate out")
+    boot = read_boot(calibrate, calibrate_line)
+    view = capacity_view(shape, engine, device, _bytes(kv_memory_gib), boot=boot)
     document = capacity_document(view)
     if isinstance(view.capacity, Refusal):
         refuse(view.capacity, document, output)

@@ -5,7 +5,9 @@ from typing import Annotated
 import typer
 
 from kvscale.adapters.kubernetes.errors import UNANSWERED, ApiError
+from kvscale.adapters.kubernetes.pool_objects import config_map_of, workload_of
 from kvscale.adapters.kubernetes.resources import POOLS, object_path
+from kvscale.app.advice import advice_lines
 from kvscale.app.explain import explain_status
 from kvscale.cli.errors import fail
 from kvscale.cli.output import Output, OutputOption, emit, one_line
@@ -20,8 +22,8 @@ def explain(
     kubeconfig: Annotated[str, typer.Option(envvar="KUBECONFIG", help="A kubeconfig file.")] = "",
     context: Annotated[str, typer.Option(help="A context of the kubeconfig.")] = "",
 ) -> None:
-    """Explain the decision of a pool step by step, from its status in the cluster."""
-    # The Kubernetes client takes half a second to load, and plan and capacity do without.
+    """Explain the decision of a pool step by step, and what to change instead of scaling."""
+    # The Kubernetes client takes half a second to load, and a wrong name needs none of it.
     from kvscale.adapters.kubernetes.client import Client  # noqa: PLC0415 - see above
     from kvscale.adapters.kubernetes.configuration import (  # noqa: PLC0415 - see above
         load_configuration,
@@ -46,4 +48,13 @@ def explain(
     status = found.get("status") or {}
     if not status:
         fail(f"{pool} has no status yet: is the operator running, and does it watch {namespace}?")
-    emit(status, explain_status(namespace or "default", name, status), output)
+    page = explain_status(namespace or "default", name, status)
+    if output is Output.TABLE:
+        spec = found.get("spec") or {}
+        page += advice_lines(
+            name,
+            found,
+            workload_of(client.get, namespace or "default", spec),
+            config_map_of(client.get, namespace or "default", spec),
+        )
+    emit(status, page, output)

@@ -121,6 +121,19 @@ def read_manifests(path: Path, option: str) -> list[Object]:
     return found
 
 
+def read_mapping(path: Path, option: str) -> Object:
+    """The names and values in a file of YAML or JSON."""
+    text = read_text(path, option, LARGEST_YAML)
+    try:
+        _check_structure(text)
+        value = yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader, see above
+    except (yaml.YAMLError, ValueError, RecursionError, TypeError) as error:
+        fail(f"{option}: {shown_path(path)} is not YAML: {_why(error)}")
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+        fail(f"{option}: {shown_path(path)} holds no names with values, as in NVIDIA-L4: 0.80")
+    return value
+
+
 def _check_structure(text: str) -> None:
     """Refuse what is small as text and endless as values, before any value is built.
 

@@ -6,8 +6,10 @@ Every tunable has its default here, so that absent means one thing. The API keep
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kvscale.core.capacity.price import Price
 from kvscale.core.engines.config import EngineKind
 from kvscale.core.model.shape import ModelShape
+from kvscale.core.traffic.requests import Requests
 
 
 class Mode(StrEnum):
@@ -46,6 +48,47 @@ class OnUnknown(StrEnum):
     HOLD = "Hold"
 
 
+class PlanningMode(StrEnum):
+    """What a plan budgets for.
+
+    Percentile: every request as long as the one at the planning percentile. OverflowProbability:
+    the sum of what an engine's requests hold, which is above its memory only so often.
+    """
+
+    PERCENTILE = "Percentile"
+    OVERFLOW_PROBABILITY = "OverflowProbability"
+
+
+PER_MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """What a plan budgets for.
+
+    Attributes:
+        percentile: the planning percentile: 50, 90, 95 or 99.
+        overflow_per_million: how often the residents of an engine may exceed its memory in mode
+            OverflowProbability, in millionths of the time.
+    """
+
+    mode: PlanningMode = PlanningMode.PERCENTILE
+    percentile: int = 95
+    overflow_per_million: int = 1000
+
+    @property
+    def by_overflow(self) -> bool:
+        """Whether the sum of an engine's residents is what is budgeted for."""
+        return self.mode is PlanningMode.OVERFLOW_PROBABILITY
+
+    @property
+    def quantile(self) -> float:
+        """The quantile of a sum of residents that is planned for, 0 to 1."""
+        if self.by_overflow:
+            return 1 - self.overflow_per_million / PER_MILLION
+        return self.percentile / 100
+
+
 @dataclass(frozen=True, slots=True)
 class LengthPercentiles:
     """Declared lengths in tokens; None where not declared. Ascending where both are set."""
@@ -58,11 +101,26 @@ class LengthPercentiles:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedPrefix:
+    """What the prompts begin with.
+
+    Attributes:
+        tokens: that a prompt shares with others.
+        distinct: different prefixes in use at once.
+    """
+
+    tokens: int
+    distinct: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Traffic:
     """Declared traffic of the whole pool.
 
     Attributes:
         mean_per_minute, peak_per_minute: requests per minute; None where not declared.
+        requests: lengths of real requests, prompt and output together, from a trace; they take
+            the place of the percentiles.
     """
 
     source: TrafficSource = TrafficSource.OBSERVED
@@ -70,6 +128,8 @@ class Traffic:
     peak_per_minute: int | None = None
     prompt_tokens: LengthPercentiles | None = None
     output_tokens: LengthPercentiles | None = None
+    shared_prefix: SharedPrefix | None = None
+    requests: Requests | None = None
 
 
 class PolicyType(StrEnum):
@@ -198,6 +258,7 @@ class TargetSpec:
     container_name: str = ""
     engine: EngineOverrides = EngineOverrides()
     devices: DeviceOverrides = DeviceOverrides()
+    price: Price | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +284,7 @@ class PoolSpec:
         mode: None: the operator's default.
         model: None: from the server's arguments.
         percentile: the planning percentile: 50, 90, 95 or 99.
+        planning_mode, overflow_per_million: see `Planning`.
     """
 
     target: TargetSpec
@@ -232,3 +294,19 @@ class PoolSpec:
     traffic: Traffic | None = None
     percentile: int = 95
     scaling: Scaling = Scaling()
+    planning_mode: PlanningMode = PlanningMode.PERCENTILE
+    overflow_per_million: int = 1000
+
+    @property
+    def planning(self) -> Planning:
+        """What the plan budgets for."""
+        return Planning(self.planning_mode, self.percentile, self.overflow_per_million)
+
+    @property
+    def occupancy_percent(self) -> int:
+        """Share of the usable blocks that planned blocks may fill.
+
+        By overflow probability all of them: the room that the target occupancy keeps free is what
+        that mode computes, and both together would ask for more replicas than the plan does.
+        """
+        return 100 if self.planning.by_overflow else self.scaling.target_occupancy_percent

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kvscale.core.capacity.blocks import bytes_per_token
+from kvscale.core.capacity.blocks import CacheFormat, bytes_per_token
 from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
 from kvscale.core.capacity.device import Device
 from kvscale.core.capacity.engine import engine_capacity, sequences_at
@@ -55,7 +55,7 @@ TEXTBOOK = (LayerGroup(LayerKind.FULL_ATTENTION, 32, 8, 128, 128),)
 
 
 def test_the_textbook_model_costs_131072_bytes_per_token() -> None:
-    assert bytes_per_token(TEXTBOOK, 1, kv("bfloat16")) == 131_072
+    assert bytes_per_token(TEXTBOOK, CacheFormat(1, kv("bfloat16"))) == 131_072
 
 
 def test_8192_tokens_of_the_textbook_model_take_one_gibibyte() -> None:
@@ -76,24 +76,24 @@ def test_8192_tokens_of_the_textbook_model_take_one_gibibyte() -> None:
     ],
 )
 def test_each_cache_dtype_has_its_cost(dtype: str, expected: int) -> None:
-    assert bytes_per_token(TEXTBOOK, 1, kv(dtype)) == expected
+    assert bytes_per_token(TEXTBOOK, CacheFormat(1, kv(dtype))) == expected
 
 
 def test_the_latent_is_whole_on_every_rank() -> None:
     latent = (LayerGroup(LayerKind.MLA, 61, 1, 576, 0),)
-    costs = {bytes_per_token(latent, tp, kv("bfloat16")) for tp in (1, 2, 8)}
+    costs = {bytes_per_token(latent, CacheFormat(tp, kv("bfloat16"))) for tp in (1, 2, 8)}
     assert costs == {61 * 1152}
 
 
 def test_a_head_is_repeated_where_there_are_more_ranks_than_heads() -> None:
-    assert bytes_per_token(TEXTBOOK, 8, kv("bfloat16")) == 16_384
-    assert bytes_per_token(TEXTBOOK, 16, kv("bfloat16")) == 16_384
+    assert bytes_per_token(TEXTBOOK, CacheFormat(8, kv("bfloat16"))) == 16_384
+    assert bytes_per_token(TEXTBOOK, CacheFormat(16, kv("bfloat16"))) == 16_384
 
 
 def test_kimi_k2_thinking_has_the_tokens_of_its_log() -> None:
     # 8 x H200, tensor parallel 8, 46.80 GiB per device: 715,072 tokens (vllm-project/recipes).
     latent = (LayerGroup(LayerKind.MLA, 61, 1, 576, 0),)
-    tokens = 46.80 * GIB / bytes_per_token(latent, 8, kv("bfloat16"))
+    tokens = 46.80 * GIB / bytes_per_token(latent, CacheFormat(8, kv("bfloat16")))
     assert tokens == pytest.approx(715_072, rel=0.001)
 
 

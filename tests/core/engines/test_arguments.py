@@ -236,9 +236,7 @@ def test_a_script_that_cannot_be_read_is_named(command, named):
 @pytest.mark.parametrize(
     ("command", "engine"),
     [
-        (("python3", "-m", "sglang.launch_server", "--model-path", "m"), "SGLang"),
-        (("sglang", "serve", "m"), "SGLang"),
-        (("trtllm-serve", "m"), "TensorRT-LLM"),
+        (("ollama", "serve"), "Ollama"),
         (("text-generation-launcher", "--model-id", "m"), "Text Generation Inference"),
         (("bash", "-c", "exec tritonserver --model-repository=/m"), "Triton"),
         (("/app/llama-server", "-m", "m.gguf"), "llama.cpp"),
@@ -315,12 +313,12 @@ def test_a_flag_and_its_value_in_one_argument_is_told():
 def test_what_changes_the_capacity_and_is_not_counted_is_told():
     notes = " ".join(
         serve(
-            "--speculative-config", "{}", "--enable-lora", "-dcp", "8", env={"VLLM_USE_V1": "0"}
+            "--speculative-config", "{}", "--enable-lora", "-pcp", "8", env={"VLLM_USE_V1": "0"}
         ).notes
     )
-    for part in ("--speculative-config", "--enable-lora", "--decode-context", "VLLM_USE_V1"):
+    for part in ("--speculative-config", "--enable-lora", "--prefill-context", "VLLM_USE_V1"):
         assert part in notes
-    assert serve("-dcp", "1", "--no-enable-lora", env={"VLLM_USE_V1": "1"}).notes == ()
+    assert serve("-pcp", "1", "--no-enable-lora", env={"VLLM_USE_V1": "1"}).notes == ()
 
 
 SIDECAR = Container("proxy", "envoyproxy/envoy:v1.31", ("envoy", "-c", "/e.yaml"))

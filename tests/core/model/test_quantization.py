@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kvscale.core.model.fields import Fields, Refused
 from kvscale.core.model.module_patterns import ModulePatterns
@@ -43,6 +45,11 @@ def compressed(**weights: Any) -> dict[str, Any]:
         ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, 4_500),
         ({"quant_algo": "FP8"}, 8_000),
         ({"quant_algo": "MXFP8"}, 8_250),
+        ({"quant_method": "modelopt", "quantization": {"quant_algo": "FP8"}}, 8_000),
+        (compressed(num_bits=8, type="float", group_size=32), 8_250),
+        ({"quant_method": "auto-round", "bits": 4, "group_size": 128}, 4_156),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, 4_500),
+        ({"quant_method": "bitsandbytes", "load_in_8bit": True}, 8_000),
     ],
 )
 def test_each_format_counts_its_scales(config: dict[str, Any], expected: int) -> None:
@@ -97,7 +104,7 @@ def test_an_expression_without_a_bound_is_not_run(pattern: str) -> None:
 
 
 def test_more_patterns_than_can_be_matched_in_time_are_refused() -> None:
-    for many in (["re:a"] * 33, [f"a{n}*" for n in range(513)]):
+    for many in ([f"re:a{n}" for n in range(33)], [f"a{n}*" for n in range(513)]):
         with pytest.raises(Refused):
             ModulePatterns(many, "ignore")
 
@@ -120,9 +127,9 @@ def test_named_targets_win_over_all_linear_layers() -> None:
 @pytest.mark.parametrize(
     ("config", "field"),
     [
-        ({"quant_method": "bitsandbytes"}, "quant_method"),
-        ({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"}, "quant_algo"),
-        ({"quant_method": "gptq", "bits": 4, "dynamic": {"-:.*": {}}}, "dynamic"),
+        ({"quant_method": "aqlm"}, "quant_method"),
+        ({"quant_method": "modelopt", "quant_algo": "W3A3"}, "quant_algo"),
+        ({"quant_method": "gptq", "bits": 4, "dynamic": {"-:(a+)+": {}}}, "dynamic"),
     ],
 )
 def test_a_format_without_a_rule_is_refused_by_name(config: dict[str, Any], field: str) -> None:
@@ -144,3 +151,86 @@ def test_the_checkpoint_may_ask_for_an_fp8_cache(scheme: Any) -> None:
 
 def test_without_a_quantisation_nothing_is_quantised() -> None:
     assert read_quantization(None) is NONE
+
+
+def mixed(**modules: str) -> dict[str, Any]:
+    listed = {name: {"quant_algo": algorithm} for name, algorithm in modules.items()}
+    return {"quant_algo": "MIXED_PRECISION", "quantized_layers": listed}
+
+
+def test_mixed_precision_has_an_algorithm_for_each_module() -> None:
+    config = mixed(**{
+        "language_model.model.layers.3.self_attn.q_proj": "MXFP8",
+        "language_model.model.layers.3.mlp.experts.0.gate_proj": "NVFP4",
+        "language_model.model.layers.3.mlp.experts.1.gate_proj": "unread, as every expert is alike",
+        "lm_head": "W4A16_NVFP4",
+    })  # fmt: skip
+    assert bits(config) == 8_250
+    assert bits(config, EXPERT) == 4_500
+    assert bits(config, "lm_head") == 4_500
+    assert bits(config, "model.layers.4.self_attn.q_proj") == 16_000
+
+
+def test_gptqs_dynamic_rules_leave_out_and_store_otherwise() -> None:
+    config = {
+        "quant_method": "gptq", "bits": 4, "group_size": 128,
+        "dynamic": {r"-:.*self_attn.*": {}, r"+:.*experts.*": {"bits": 8, "group_size": 32}},
+    }  # fmt: skip
+    assert bits(config) == 16_000
+    assert bits(config, EXPERT) == 8_750
+    assert bits(config, "model.layers.3.mlp.down_proj") == 4_156
+
+
+def test_autoround_stores_some_modules_otherwise() -> None:
+    config = {"quant_method": "auto-round", "bits": 4, "extra_config": {ATTENTION: {"bits": 16}}}
+    assert bits(config) == 16_000
+    assert bits(config, EXPERT) == 4_156
+
+
+def test_modelopt_stores_the_head_as_the_rest_unless_it_is_excluded() -> None:
+    assert bits({"quant_algo": "NVFP4"}, "lm_head") == 4_500
+    assert bits({"quant_algo": "NVFP4", "exclude_modules": ["lm_head"]}, "lm_head") == 16_000
+
+
+def test_compressed_tensors_store_the_head_only_by_its_name() -> None:
+    config = compressed(num_bits=8, type="float")
+    config["ignore"] = []
+    assert bits(config, "lm_head") == 16_000
+    config["config_groups"]["group_0"]["targets"] = ["lm_head"]
+    assert bits(config, "lm_head") == 8_000
+
+
+@pytest.mark.parametrize("before", ["", "model.", "backbone.", "model.language_model."])
+def test_a_checkpoint_may_write_anything_before_its_layers(before: str) -> None:
+    assert ATTENTION in ModulePatterns([f"{before}layers.3.self_attn.q_proj"], "ignore")
+    assert ATTENTION in ModulePatterns([f"{before}layers.3.self_attn*"], "ignore")
+    assert ATTENTION not in ModulePatterns([f"mtp.{before}layers.3.self_attn*"], "ignore")
+
+
+PIECES = st.sampled_from(
+    [
+        "model.",
+        "backbone.",
+        "layers.",
+        "1",
+        "3",
+        ".",
+        "self_attn",
+        "q_proj",
+        "*",
+        "re:",
+        ".*",
+        r"\d",
+    ]
+)
+
+
+@given(st.lists(st.lists(PIECES, min_size=1, max_size=6).map("".join), max_size=4))
+def test_layers_that_no_pattern_names_are_alike(patterns: list[str]) -> None:
+    try:
+        found = ModulePatterns(patterns, "ignore")
+    except Refused:
+        return
+    unnamed = [index for index in range(8) if not found.names_layer(index)]
+    answers = {f"model.layers.{index}.self_attn.q_proj" in found for index in unnamed}
+    assert len(answers) <= 1

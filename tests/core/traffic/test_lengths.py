@@ -75,7 +75,11 @@ def test_the_full_declaration_of_the_design_is_consistent_and_kept() -> None:
     result = fit(PROMPT, "p")
     assert isinstance(result, Fit)
     assert result.problem is None
-    assert result.assumptions == ()
+    rare = math.ceil(round(result.lengths.quantile(0.999), 6))
+    assert rare > 7800
+    assert result.assumptions == (
+        f"p: beyond p99 the tail goes on at its last slope, p99.9 at {rare} tokens",
+    )
     assert result.lengths.mean() == pytest.approx(900, rel=1e-4)
     assert [result.lengths.tokens(p) for p in (50, 90, 95, 99)] == [600, 2100, 3300, 7800]
 

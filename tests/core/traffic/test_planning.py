@@ -1,7 +1,5 @@
 """Ceilings at the lengths of a plan, and what a block consists of."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +9,6 @@ from kvscale.core.capacity.device_table import find_device
 from kvscale.core.capacity.engine import engine_capacity
 from kvscale.core.capacity.planning import (
     headroom,
-    layer_pages,
     length_ceilings,
     planning_lengths,
     round_lengths,
@@ -99,18 +96,12 @@ def test_round_lengths_double_up_to_the_maximum(longest: int, names: list[str]) 
 
 
 @pytest.mark.parametrize(("tensor", "pipeline"), [(1, 1), (2, 1), (1, 2), (8, 3)])
-def test_the_pages_of_the_layer_groups_add_up_to_the_block(tensor: int, pipeline: int) -> None:
+def test_the_largest_table_is_the_block(tensor: int, pipeline: int) -> None:
     shape, device = preset("meta-llama/Llama-3.1-8B"), find_device("H100")
     assert isinstance(shape, ModelShape)
     engine = EngineConfig(tensor_parallel=tensor, pipeline_parallel=pipeline, max_model_len=8192)
     capacity = engine_capacity(shape, engine, device)
     assert isinstance(capacity, EngineCapacity)
-    pages = layer_pages(shape, engine, device, capacity)
-    assert sum(group.bytes_per_block for group in pages) == capacity.bytes_per_block
-    assert sum(group.layers for group in pages) == -(-32 // pipeline)
-
-
-def test_an_engine_that_does_not_resolve_has_no_pages() -> None:
-    shape, device = preset("meta-llama/Llama-3.1-8B"), find_device("H100")
-    engine = EngineConfig(tensor_parallel=3, max_model_len=8192)
-    assert layer_pages(shape, engine, device, replace(CAPACITY)) == ()
+    (group,) = capacity.groups
+    assert (group.layers, group.bytes_per_block) == (-(-32 // pipeline), capacity.bytes_per_block)
+    assert group.bytes_per_block == -(-32 // pipeline) * 16 * (8 // tensor) * 2 * 128 * 2

@@ -1,12 +1,82 @@
 """Blocks: what one costs on a device, and how many a sequence needs.
 
-Each layer kind has one rule; a new kind is a new class here and a line in `RULES`.
+Each layer kind has one rule; a new kind is a new class here and a line in `RULES`. Sources: vllm
+v0.32.0 v1/kv_cache_interface.py, for the classes named.
 """
 
+from dataclasses import dataclass
 from typing import Protocol
 
-from kvscale.core.model.dtypes import KvDtype
+from kvscale.core.model.compressed import INDEX_STORAGE, LATENT_STORAGE
+from kvscale.core.model.dtypes import BITS, KvDtype, kv_dtype
 from kvscale.core.model.shape import LayerGroup, LayerKind
+
+PACKED_LATENT_BYTES = {"fp8_ds_mla": 656, "nvfp4_ds_mla": 352}
+"""Bytes per token of the packed formats of sparse attention: latent, rotated part and scales
+(vllm v0.32.0 mla_attention.py, `state_content_bytes`)."""
+
+V4_ENTRY_BYTES = 584
+"""448 of the latent in fp8, 128 of the rotated part in bf16, 8 of scales (deepseek_v4)."""
+
+V4_ALIGNMENT = 576
+"""Pages of DeepSeek-V4 are rounded up to a multiple of this (`alignment`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheFormat:
+    """How an engine stores what layers keep.
+
+    Attributes:
+        tensor_parallel: ranks that share the heads.
+        kv: storage of K and V.
+        activations: format of the activations.
+        convolution: `--mamba-cache-dtype`; "auto": the activations'.
+        temporal: `--mamba-ssm-cache-dtype`; "auto": what the model asks for.
+        drafts: speculative tokens per step.
+    """
+
+    tensor_parallel: int
+    kv: KvDtype
+    activations: str = "bfloat16"
+    convolution: str = "auto"
+    temporal: str = "auto"
+    drafts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a sequence needs of a layer's blocks; the fields are those of `CacheGroup`.
+
+    Attributes:
+        fixed_tokens: tokens that a sequence has there, whatever its own length.
+    """
+
+    fixed_blocks: int | None = None
+    fixed_tokens: int | None = None
+    admitted_tokens: int | None = None
+    resident_tokens: int | None = None
+    extra_blocks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduling:
+    """What the scheduler has under way, which a bounded layer must hold besides its bound.
+
+    Attributes:
+        in_flight: most tokens that are scheduled and not yet settled: a full batch of
+            `--max-num-batched-tokens` for each step under way.
+        decoding: the same of one decoding sequence: its tokens of each step under way.
+        state_blocks: blocks of a recurrent state: one, one more under prefix caching, and one
+            per draft token; None: one in every block of the sequence.
+        encoder_tokens: what the engine sets aside for an encoder's output, at least.
+        checkpoints: kinds of state that need one more, for what a prompt leaves behind on its way.
+    """
+
+    in_flight: int
+    decoding: int
+    state_blocks: int | None = 1
+    checkpoints: frozenset[LayerKind] = frozenset()
+    encoder_tokens: int = 0
 
 
 class LayerRule(Protocol):
@@ -17,19 +87,12 @@ class LayerRule(Protocol):
         """The page formula, for the trace."""
         ...
 
-    @property
-    def replicated(self) -> bool:
-        """Whether every tensor-parallel rank holds the whole page."""
-        ...
-
-    def page_bytes(
-        self, group: LayerGroup, block_tokens: int, tensor_parallel: int, kv: KvDtype
-    ) -> int:
+    def page_bytes(self, group: LayerGroup, block_tokens: int, cache: CacheFormat) -> int:
         """Bytes of one block of one layer on one device."""
         ...
 
-    def blocks(self, tokens: int, block_tokens: int) -> int:
-        """Blocks that a resident sequence of that many tokens holds."""
+    def need(self, group: LayerGroup, scheduling: Scheduling) -> Need:
+        """How many blocks a sequence needs."""
         ...
 
 
@@ -38,87 +101,181 @@ def device_kv_heads(kv_heads: int, tensor_parallel: int) -> int:
     return max(1, kv_heads // tensor_parallel)
 
 
-def _ceil(tokens: int, block_tokens: int) -> int:
-    return -(-tokens // block_tokens)
-
-
 class FullAttention:
-    """MHA, GQA and MQA: K and V of every head and token (vllm v1/kv_cache_interface.py)."""
+    """MHA, GQA and MQA: K and V of every head and token (FullAttentionSpec)."""
 
     formula = "block x kvHeadsPerDevice x (bytes of K + bytes of V)"
-    replicated = False
 
-    def page_bytes(
-        self, group: LayerGroup, block_tokens: int, tensor_parallel: int, kv: KvDtype
-    ) -> int:
+    def page_bytes(self, group: LayerGroup, block_tokens: int, cache: CacheFormat) -> int:
         """Bytes of one block of one layer on one device."""
-        heads = device_kv_heads(group.kv_heads, tensor_parallel)
-        sides = kv.side_bytes(group.head_dim_k) + kv.side_bytes(group.head_dim_v)
-        return block_tokens * heads * sides
+        heads = device_kv_heads(group.kv_heads, cache.tensor_parallel)
+        kv = cache.kv
+        return (
+            block_tokens
+            * heads
+            * (kv.side_bytes(group.head_dim_k) + kv.side_bytes(group.head_dim_v))
+        )
 
-    def blocks(self, tokens: int, block_tokens: int) -> int:
+    def need(self, group: LayerGroup, scheduling: Scheduling) -> Need:  # noqa: ARG002
         """Every token stays."""
-        return _ceil(tokens, block_tokens)
+        return Need()
 
 
-class Mla:
-    """Multi-head latent attention: one latent per token, whole on every rank."""
+class SlidingWindow(FullAttention):
+    """Attention to the last tokens only; older blocks are freed (SlidingWindowSpec).
 
-    formula = "block x bytes of (kv_lora_rank + qk_rope_head_dim), on every rank"
-    replicated = True
+    Blocks are freed when a step is settled, so the tokens in flight stay besides the window; one
+    block more because the window need not begin at a block's edge.
+    """
+
+    def need(self, group: LayerGroup, scheduling: Scheduling) -> Need:
+        """Bounded by the window."""
+        past = (group.window or 1) - 1
+        return Need(
+            admitted_tokens=past + scheduling.in_flight,
+            resident_tokens=past + scheduling.decoding,
+            extra_blocks=1,
+        )
+
+
+class ChunkedLocal(FullAttention):
+    """Attention inside chunks of fixed length (ChunkedLocalAttentionSpec)."""
+
+    def need(self, group: LayerGroup, scheduling: Scheduling) -> Need:
+        """Bounded by the chunk."""
+        chunk = group.window or 1
+        return Need(
+            admitted_tokens=chunk + scheduling.in_flight,
+            resident_tokens=chunk + scheduling.decoding,
+        )
+
+
+class CrossAttention(FullAttention):
+    """Attention to what the encoder left, of its longest output (CrossAttentionSpec)."""
+
+    def need(self, group: LayerGroup, scheduling: Scheduling) -> Need:
+        """The encoder's tokens, whatever the decoder's length."""
+        return Need(fixed_tokens=max(group.window or 0, scheduling.encoder_tokens))
+
+
+class Latent:
+    """One vector per token, or per group of tokens, whole on every rank (MLAAttentionSpec)."""
+
+    formula = "block / tokensPerEntry x bytes of the vector, on every rank"
+
+    def page_bytes(self, group: LayerGroup, block_tokens: int, cache: CacheFormat) -> int:
+        """Bytes of one block of one layer on one device."""
+        entries = block_tokens // group.tokens_per_entry
+        if group.storage == LATENT_STORAGE:
+            return _aligned(entries * V4_ENTRY_BYTES)
+        if group.storage == INDEX_STORAGE:
+            # fp8 with one fp32 scale per 128 elements.
+            return _aligned(entries * (group.head_dim_k + 4 * (group.head_dim_k // 128)))
+        if group.storage == "uint8":
+            return entries * group.head_dim_k
+        if group.storage in BITS:
+            return entries * group.head_dim_k * BITS[group.storage] // 8_000
+        packed = PACKED_LATENT_BYTES.get(cache.kv.name)
+        return entries * (packed or cache.kv.side_bytes(group.head_dim_k))
+
+    def need(self, group: LayerGroup, scheduling: Scheduling) -> Need:  # noqa: ARG002
+        """Every token stays."""
+        return Need()
+
+
+def _aligned(size: int) -> int:
+    return -(-size // V4_ALIGNMENT) * V4_ALIGNMENT
+
+
+class WindowedLatent(SlidingWindow):
+    """One vector per token of the last ones (SlidingWindowMLASpec)."""
+
+    formula = "block x bytes of the vector, on every rank, rounded up to 576"
+
+    def page_bytes(self, group: LayerGroup, block_tokens: int, cache: CacheFormat) -> int:
+        """Bytes of one block of one layer on one device."""
+        if group.storage == LATENT_STORAGE:
+            return _aligned(block_tokens * V4_ENTRY_BYTES)
+        if group.storage:
+            # A compressor's running sums, in fp32.
+            return _aligned(block_tokens * group.head_dim_k * 4)
+        return block_tokens * cache.kv.side_bytes(group.head_dim_k)
+
+
+class State:
+    """One state of fixed size per sequence (MambaSpec)."""
+
+    formula = "sum over the state's tensors of shares / tp x elements x bytes"
 
     def page_bytes(
         self,
         group: LayerGroup,
-        block_tokens: int,
-        tensor_parallel: int,  # noqa: ARG002 - part of the rule's interface
-        kv: KvDtype,
+        block_tokens: int,  # noqa: ARG002 - part of the rule's interface
+        cache: CacheFormat,
     ) -> int:
-        """Bytes of one block of one layer on one device."""
-        return block_tokens * kv.side_bytes(group.head_dim_k)
+        """Bytes of one state on one device."""
+        total = 0
+        for part in group.state:
+            asked = cache.temporal if part.temporal else cache.convolution
+            own = part.dtype or (cache.convolution if cache.convolution != "auto" else "")
+            name = (own if asked == "auto" else asked) or cache.activations
+            stored = kv_dtype(name)
+            bits = BITS.get(name) or (stored.bits_milli if stored else BITS["float32"])
+            elements = part.elements + cache.drafts * part.elements_per_draft
+            total += device_kv_heads(part.shares, cache.tensor_parallel) * elements * bits // 8_000
+        return total
 
-    def blocks(self, tokens: int, block_tokens: int) -> int:
-        """Every token stays."""
-        return _ceil(tokens, block_tokens)
+    def need(self, group: LayerGroup, scheduling: Scheduling) -> Need:
+        """As many states as steps can be told apart."""
+        if scheduling.state_blocks is None:
+            return Need()
+        return Need(fixed_blocks=scheduling.state_blocks + (group.kind in scheduling.checkpoints))
 
+
+_LATENT, _STATE = Latent(), State()
 
 RULES: dict[LayerKind, LayerRule] = {
     LayerKind.FULL_ATTENTION: FullAttention(),
-    LayerKind.MLA: Mla(),
+    LayerKind.MLA: _LATENT,
+    LayerKind.SPARSE_INDEXER: _LATENT,
+    LayerKind.COMPRESSED_MLA: _LATENT,
+    LayerKind.SLIDING_WINDOW: SlidingWindow(),
+    LayerKind.SLIDING_WINDOW_MLA: WindowedLatent(),
+    LayerKind.CHUNKED_LOCAL: ChunkedLocal(),
+    LayerKind.MAMBA1: _STATE,
+    LayerKind.MAMBA2: _STATE,
+    LayerKind.GATED_DELTA_NET: _STATE,
+    LayerKind.KIMI_DELTA: _STATE,
+    LayerKind.LINEAR_ATTENTION: _STATE,
+    LayerKind.SHORT_CONVOLUTION: _STATE,
+    LayerKind.CROSS_ATTENTION: CrossAttention(),
 }
 
 
-def bytes_per_block(
-    groups: tuple[LayerGroup, ...], block_tokens: int, tensor_parallel: int, kv: KvDtype
-) -> int:
-    """Bytes of one block of the pool on one device: a page in every layer.
+def _token_bytes(group: LayerGroup, cache: CacheFormat) -> float:
+    """Bytes of one token in one layer, its share of what pages are rounded up to included."""
+    block = group.block_tokens or 64 * group.tokens_per_entry
+    return RULES[group.kind].page_bytes(group, block, cache) / block
 
-    Both kinds keep every token, so a block of a sequence is a block in each layer, also where the
-    layers' heads differ (vllm v0.32.0 UniformTypeKVCacheSpecs).
+
+def bytes_per_token(groups: tuple[LayerGroup, ...], cache: CacheFormat) -> float:
+    """KV token cost on one device: bytes that one more token of one long sequence adds.
+
+    Layers with a bound (windows, chunks, states) add none.
     """
     return sum(
-        group.layers * RULES[group.kind].page_bytes(group, block_tokens, tensor_parallel, kv)
+        group.layers * _token_bytes(group, cache)
         for group in groups
+        if group.window is None and not group.kind.recurrent
     )
 
 
-def bytes_per_token(groups: tuple[LayerGroup, ...], tensor_parallel: int, kv: KvDtype) -> int:
-    """KV token cost on one device: bytes that one more token of one sequence adds."""
-    return bytes_per_block(groups, 1, tensor_parallel, kv)
-
-
-def layers_on_stage(
-    groups: tuple[LayerGroup, ...], stage_layers: int, layers: int
-) -> tuple[LayerGroup, ...]:
-    """The groups of one pipeline stage: each by its share of the layers, rounded up.
-
-    Exact for a model of one group; with several, their order is not known and the stage is
-    taken as full as it may be.
-    """
-    return tuple(
-        LayerGroup(
-            group.kind, -(-group.layers * stage_layers // layers),
-            group.kv_heads, group.head_dim_k, group.head_dim_v,
-        )
-        for group in groups
-    )  # fmt: skip
+def bytes_per_sequence(groups: tuple[LayerGroup, ...], cache: CacheFormat) -> float:
+    """Bytes on one device that a long sequence holds besides its tokens: windows and states."""
+    total = 0.0
+    for group in groups:
+        if group.kind.recurrent:
+            total += group.layers * RULES[group.kind].page_bytes(group, 1, cache)
+        elif group.window is not None:
+            total += group.layers * group.window * _token_bytes(group, cache)
+    return total

@@ -10,6 +10,7 @@ and nvidia-smi outputs in public repositories, engine boot logs, ai-dynamo/aicon
 
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.capacity.device import Device
@@ -20,6 +21,9 @@ MIB = 2**20
 _FIELD = "devices.product"
 _SHOWN = 60
 """Characters of a name that a message repeats."""
+
+_CLOSE = 3
+"""Names that a message proposes for one that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +181,9 @@ def find_card(name: str) -> Card | Refusal:
             _FIELD,
             f"{name!r} names several devices: state one of {', '.join(candidates)}",
         )
+    if not candidates:
+        close = get_close_matches(key[:_SHOWN], list(_BY_KEY), n=_CLOSE)
+        candidates = list(dict.fromkeys(_BY_KEY[one].product for one in close))
     hint = f" (did you mean {', '.join(candidates)}?)" if candidates else ""
     return Refusal(
         "UnknownDevice",

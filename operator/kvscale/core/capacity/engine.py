@@ -2,16 +2,25 @@
 
 from functools import lru_cache
 
-from kvscale.core.capacity.blocks import RULES, bytes_per_block, layers_on_stage
+from kvscale.core.capacity.allocation import (
+    allocate,
+    blocks_of,
+    bytes_per_block,
+    cache_groups,
+    longest_within,
+)
 from kvscale.core.capacity.budget import Budget, kv_budget
-from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
+from kvscale.core.capacity.ceiling import CacheGroup, EngineCapacity, Refusal
 from kvscale.core.capacity.device import Device
 from kvscale.core.capacity.engine_steps import Ceiling, StageRoom, block_steps, page_steps
 from kvscale.core.capacity.placement import stages
 from kvscale.core.capacity.settings import Settings, resolve
-from kvscale.core.engines.config import EngineConfig
+from kvscale.core.capacity.sglang import sglang_capacity
+from kvscale.core.capacity.trtllm import tensorrt_llm_capacity
+from kvscale.core.engines.config import EngineConfig, EngineKind
 from kvscale.core.engines.vllm import GIB, RESERVED_BLOCKS, printed_tokens
-from kvscale.core.model.shape import LayerGroup, ModelShape
+from kvscale.core.model.fields import Refused
+from kvscale.core.model.shape import ModelShape
 from kvscale.core.values import Band
 
 CACHED = 4096
@@ -24,6 +33,8 @@ def engine_capacity(
     engine: EngineConfig,
     device: Device,
     kv_memory_bytes: int | None = None,
+    *,
+    explained: bool = True,
 ) -> EngineCapacity | Refusal:
     """What one engine (one KV pool) holds.
 
@@ -33,15 +44,20 @@ def engine_capacity(
         device: one of the devices that it runs on (all are alike).
         kv_memory_bytes: bytes for KV per device where a running engine has reported them; they
             win over `engine.kv_cache_memory_bytes` and over any estimate.
+        explained: False: without the trace, for whoever compares many and shows few.
 
     Returns:
         The capacity with its trace, or a Refusal that names the setting at fault and the mend:
         whatever the engine itself would not start with, and what has no rule here.
     """
+    if engine.kind is EngineKind.SGLANG:
+        return sglang_capacity(shape, engine, device, kv_memory_bytes)
+    if engine.kind is EngineKind.TENSORRT_LLM:
+        return tensorrt_llm_capacity(shape, engine, device, kv_memory_bytes)
     settings = resolve(shape, engine, device)
     if isinstance(settings, Refusal):
         return settings
-    room = _rooms(settings, engine, device, kv_memory_bytes)
+    room = _rooms(settings, engine, device, kv_memory_bytes, explained=explained)
     if isinstance(room, Refusal):
         return room
     # The smallest stage decides; its arithmetic is the trace.
@@ -60,13 +76,17 @@ def engine_capacity(
                 "it must be positive",
             )
         blocks = Band.point(engine.num_gpu_blocks_override)
-    return _capacity(settings, engine, tightest, blocks)
+    return _capacity(settings, engine, tightest, blocks, explained=explained)
 
 
 def _rooms(
-    settings: Settings, engine: EngineConfig, device: Device, kv_memory_bytes: int | None
+    settings: Settings,
+    engine: EngineConfig,
+    device: Device,
+    kv_memory_bytes: int | None,
+    *,
+    explained: bool,
 ) -> tuple[StageRoom, ...] | Refusal:
-    shape = settings.shape
     stated = engine.kv_cache_memory_bytes
     given = stated if kv_memory_bytes is None else kv_memory_bytes
     if given is not None and given <= 0:
@@ -75,18 +95,23 @@ def _rooms(
             "--kv-cache-memory-bytes",
             f"--kv-cache-memory-bytes is {given}; it must be positive",
         )
+    try:
+        tables = allocate(settings, engine)
+    except Refused as refused:
+        return refused.refusal
     rooms = []
-    for stage in stages(shape.layers, engine.pipeline_parallel):
-        groups = layers_on_stage(shape.layer_groups, stage.layers, shape.layers)
-        size = bytes_per_block(groups, settings.block_tokens, engine.tensor_parallel, settings.kv)
-        budget = kv_budget(settings, engine, device, stage, given)
+    for stage in stages(settings.shape.layers, engine.pipeline_parallel):
+        groups = cache_groups(tables, settings, engine, stage)
+        budget = kv_budget(settings, engine, device, stage, given, explained=explained)
         if budget.kv_memory.high <= 0 or (
             kv_memory_bytes is None
             and budget.exact
             and budget.weight_bytes + budget.kv_memory.low > device.memory_bytes
         ):
             return _does_not_fit(budget, device)
-        rooms.append(StageRoom(stage, budget, groups, size))
+        # A stage without a layer that keeps anything limits nothing.
+        if bytes_per_block(groups):
+            rooms.append(StageRoom(stage, budget, groups, bytes_per_block(groups)))
     return tuple(rooms)
 
 
@@ -109,37 +134,43 @@ def _does_not_fit(budget: Budget, device: Device) -> Refusal:
     )
 
 
-def _blocks_of(groups: tuple[LayerGroup, ...], tokens: int, block_tokens: int) -> int:
-    return max(RULES[group.kind].blocks(tokens, block_tokens) for group in groups)
+def _sequence_does_not_fit(
+    groups: tuple[CacheGroup, ...], most: int, length: int, needed: int
+) -> Refusal:
+    usable = max(0, most - RESERVED_BLOCKS)
+    fits = longest_within(groups, usable, length)
+    return Refusal(
+        "SequenceDoesNotFit",
+        "--max-model-len",
+        f"one sequence of {max(length, 1)} tokens needs {needed} blocks; the engine has at "
+        f"most {usable}. Lower --max-model-len to {fits} or less, or give the engine more memory"
+        if fits
+        else "the engine has no room for a single sequence; give it more memory",
+    )
 
 
 def _capacity(
-    settings: Settings, engine: EngineConfig, room: StageRoom, blocks: Band
+    settings: Settings, engine: EngineConfig, room: StageRoom, blocks: Band, *, explained: bool
 ) -> EngineCapacity | Refusal:
-    groups, block_tokens = settings.shape.layer_groups, settings.block_tokens
+    groups, block_tokens = room.groups, settings.block_tokens
     length = settings.max_model_len
     assumptions = settings.assumptions + room.budget.assumptions
+    certain = longest_within(groups, blocks.low - RESERVED_BLOCKS, length)
     if settings.auto_length:
-        length = min(length, max(0, blocks.low - RESERVED_BLOCKS) * block_tokens)
+        length = certain
         assumptions += (f"--max-model-len is automatic: {length} tokens fit for certain",)
-    needed = _blocks_of(groups, max(1, length), block_tokens)
+    needed = blocks_of(groups, max(1, length))
     if length == 0 or needed > blocks.high - RESERVED_BLOCKS:
-        fits = max(0, blocks.high - RESERVED_BLOCKS) * block_tokens
-        return Refusal(
-            "SequenceDoesNotFit",
-            "--max-model-len",
-            f"one sequence of {max(length, 1)} tokens needs {needed} blocks; the engine has at "
-            f"most {max(0, blocks.high - RESERVED_BLOCKS)}. Lower --max-model-len to {fits} or "
-            "less, or give the engine more memory"
-            if fits
-            else "the engine has no room for a single block; give it more memory",
-        )
-    if needed > blocks.low - RESERVED_BLOCKS:
-        certain = max(0, blocks.low - RESERVED_BLOCKS) * block_tokens
+        return _sequence_does_not_fit(groups, blocks.high, length, needed)
+    if certain < length:
         assumptions += (f"{length} tokens may not fit the engine: only {certain} are certain",)
 
     def tokens(count: int) -> int:
-        return printed_tokens(settings.rules, count, block_tokens, needed, length)
+        smallest = min(group.block_tokens for group in groups)
+        ranks = engine.decode_context_parallel
+        return printed_tokens(
+            settings.rules, count, smallest, needed, length, tables=len(groups), ranks=ranks
+        )
 
     memory = room.budget.kv_memory
     return EngineCapacity(
@@ -157,6 +188,7 @@ def _capacity(
         max_num_seqs=settings.max_num_seqs,
         max_num_batched_tokens=settings.max_num_batched_tokens,
         devices=engine.devices,
+        groups=groups,
         assumptions=assumptions,
         trace=(
             *room.budget.trace,
@@ -167,7 +199,9 @@ def _capacity(
                 room,
                 Ceiling(blocks, length, needed, tokens(blocks.expected)),
             ),
-        ),
+        )
+        if explained
+        else (),
     )
 
 

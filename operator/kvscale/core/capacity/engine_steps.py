@@ -2,14 +2,15 @@
 
 from dataclasses import dataclass
 
-from kvscale.core.capacity.blocks import RULES, device_kv_heads
+from kvscale.core.capacity.blocks import RULES, bytes_per_token, device_kv_heads
 from kvscale.core.capacity.budget import Budget
+from kvscale.core.capacity.ceiling import CacheGroup
 from kvscale.core.capacity.placement import Stage
 from kvscale.core.capacity.settings import Settings
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.vllm import RESERVED_BLOCKS
 from kvscale.core.model.shape import LayerGroup
-from kvscale.core.trace import Step, Trace
+from kvscale.core.trace import Scalar, Step, Trace
 from kvscale.core.values import Band
 
 BLOCK_TABLE_ENTRY_BYTES = 4
@@ -25,13 +26,13 @@ class StageRoom:
     Attributes:
         stage: its layers.
         budget: its bytes for KV.
-        groups: its layers that keep KV.
-        bytes_per_block: of one block in all of them.
+        groups: its block tables, and what a sequence needs of each.
+        bytes_per_block: of one block of the pool.
     """
 
     stage: Stage
     budget: Budget
-    groups: tuple[LayerGroup, ...]
+    groups: tuple[CacheGroup, ...]
     bytes_per_block: int
 
     def blocks(self, memory: int) -> int:
@@ -56,29 +57,37 @@ class Ceiling:
     printed_tokens: int
 
 
+def _page_step(group: LayerGroup, settings: Settings, tensor_parallel: int) -> Step:
+    rule, block = RULES[group.kind], group.block_tokens or settings.block_tokens
+    inputs: tuple[tuple[str, Scalar], ...] = (
+        ("layerKind", group.kind.value),
+        ("layers", group.layers),
+        ("blockTokens", block),
+    )
+    if group.kind.recurrent:
+        inputs += (("paddedTo", settings.state_page),) if settings.state_page else ()
+    elif group.storage:
+        inputs += (("entryElements", group.head_dim_k), ("storage", group.storage))
+    else:
+        heads = 1 if group.kind.latent else device_kv_heads(group.kv_heads, tensor_parallel)
+        inputs += (
+            ("kvHeadsPerDevice", heads),
+            ("keyBytes", settings.kv.side_bytes(group.head_dim_k)),
+            ("valueBytes", settings.kv.side_bytes(group.head_dim_v)),
+            ("kvCacheDtype", settings.kv.name),
+        )
+    return Step(
+        "pageBytes",
+        rule.page_bytes(group, block, settings.cache),
+        "bytes",
+        rule.formula,
+        inputs,
+        "vllm v0.33.0 v1/kv_cache_interface.py",
+    )
+
+
 def page_steps(settings: Settings, engine: EngineConfig, room: StageRoom) -> Trace:
     """What a block is and what it costs."""
-    pages = []
-    for group in room.groups:
-        rule = RULES[group.kind]
-        heads = 1 if rule.replicated else device_kv_heads(group.kv_heads, engine.tensor_parallel)
-        pages.append(
-            Step(
-                "pageBytes",
-                rule.page_bytes(group, settings.block_tokens, engine.tensor_parallel, settings.kv),
-                "bytes",
-                rule.formula,
-                (
-                    ("layerKind", group.kind.value),
-                    ("blockTokens", settings.block_tokens),
-                    ("kvHeadsPerDevice", heads),
-                    ("keyBytes", settings.kv.side_bytes(group.head_dim_k)),
-                    ("valueBytes", settings.kv.side_bytes(group.head_dim_v)),
-                    ("kvCacheDtype", settings.kv.name),
-                ),
-                "vllm v0.33.0 v1/kv_cache_interface.py",
-            )
-        )
     return (
         Step(
             "blockTokens",
@@ -88,25 +97,44 @@ def page_steps(settings: Settings, engine: EngineConfig, room: StageRoom) -> Tra
             (),
             "vllm v0.32.0 platforms/cuda.py",
         ),
-        *pages,
+        *(
+            _page_step(group, settings, engine.tensor_parallel)
+            for group in settings.shape.layer_groups
+        ),
         Step(
             "bytesPerBlock",
             room.bytes_per_block,
             "bytes",
-            "sum over the layers of the stage of pageBytes",
+            "sum over the layers of the stage of pageBytes"
+            if len(room.groups) == 1
+            else "the largest block table of the stage: its layers x their pages, made equal",
             tuple(
-                (f"layers of {group.kind.value}", group.layers) for group in room.groups
+                (
+                    f"table {number}: {group.layers} layers of {group.kind.value}",
+                    group.bytes_per_block,
+                )
+                for number, group in enumerate(room.groups, start=1)
             ),
             _PLANNING,
         ),
         Step(
             "bytesPerToken",
-            room.bytes_per_block / settings.block_tokens,
+            bytes_per_token(settings.shape.layer_groups, settings.cache),
             "bytes",
-            "bytesPerBlock / blockTokens",
-            (("bytesPerBlock", room.bytes_per_block), ("blockTokens", settings.block_tokens)),
+            "what one more token of a long sequence adds: pages / blockTokens, of the layers that "
+            "keep every token",
+            (("kvCacheDtype", settings.kv.name), ("tensorParallel", engine.tensor_parallel)),
         ),
     )  # fmt: skip
+
+
+def _table_inputs(groups: tuple[CacheGroup, ...], tokens: int) -> tuple[tuple[str, Scalar], ...]:
+    if len(groups) == 1:
+        return ()
+    return tuple(
+        (f"table {number}: {group.kind.value}", group.blocks(tokens))
+        for number, group in enumerate(groups, start=1)
+    )
 
 
 def block_steps(
@@ -143,8 +171,14 @@ def block_steps(
             "blocksPerSequence",
             needed,
             "blocks",
-            "ceil(maxModelLen / blockTokens)",
-            (("maxModelLen", ceiling.max_model_len), ("blockTokens", settings.block_tokens)),
+            "ceil(maxModelLen / blockTokens)"
+            if len(room.groups) == 1
+            else "sum over the block tables of the blocks of one sequence of maxModelLen tokens",
+            (
+                ("maxModelLen", ceiling.max_model_len),
+                ("blockTokens", settings.block_tokens),
+                *_table_inputs(room.groups, ceiling.max_model_len),
+            ),
             _PLANNING,
         ),
         Step(

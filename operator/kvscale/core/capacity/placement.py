@@ -1,6 +1,7 @@
 """Where the layers and weights of a model lie: pipeline stages and tensor-parallel ranks."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.fields import Refused
@@ -24,6 +25,7 @@ class Stage:
         return self.last - self.first
 
 
+@lru_cache(maxsize=256)
 def stages(layers: int, pipeline_parallel: int) -> tuple[Stage, ...]:
     """The stages in order: equal shares, the remainder from the last but one backwards.
 
@@ -46,16 +48,33 @@ def stages(layers: int, pipeline_parallel: int) -> tuple[Stage, ...]:
 
 def _on_stage(group: WeightGroup, layers: int, stage: Stage) -> tuple[int, int]:
     """The group's share on the stage, as a fraction (numerator, denominator)."""
-    here = {
-        "first": stage.is_first,
-        "last": stage.is_last,
-        "ends": stage.is_first or stage.is_last,
-        "each": True,
-    }
-    if group.stage in here:
-        return (1, 1) if here[group.stage] else (0, 1)
+    if stage.is_first and stage.is_last:
+        return 1, 1
+    if group.stage != "all":
+        held = (
+            group.stage == "each"
+            or (stage.is_first and group.stage in {"first", "ends"})
+            or (stage.is_last and group.stage in {"last", "ends"})
+        )
+        return int(held), 1
+    if group.layer_positions:
+        on = sum(stage.first <= layer < stage.last for layer in group.layer_positions)
+        return on, len(group.layer_positions)
     start, end = group.layer_span or (0, layers)
     return max(0, min(end, stage.last) - max(start, stage.first)), end - start
+
+
+def _finer_scales(group: WeightGroup, ways: int) -> int:
+    """Thousandths of a bit per parameter of further scales, where a rank's share asks for them.
+
+    Source: vllm v0.32.0 model_executor/layers/quantization/moe_wna16.py (`create_weights`).
+    """
+    if not group.units:
+        return 0
+    size = group.scale_group
+    while size > 1 and group.units // ways % size:
+        size //= 2
+    return group.scale_bits_milli * (group.scale_group // size - 1) // group.scale_group
 
 
 def group_bytes(
@@ -65,7 +84,8 @@ def group_bytes(
 
     KV projections have no more shares than KV heads: beyond that, ranks repeat them. The experts
     of a mixture are also split over data parallelism (vllm v0.32.0 fused_moe/config.py,
-    flatten_tp_across_dp).
+    flatten_tp_across_dp). Where a kernel works on tiles, a rank's share of the split dimension is
+    rounded up to them.
     """
     ways = tensor_parallel if group.split_by_tensor_parallel else 1
     if group.split_at_most is not None:
@@ -73,7 +93,14 @@ def group_bytes(
     if group.split_by_data_parallel:
         ways *= data_parallel
     share, whole = _on_stage(group, layers, stage)
-    return -(-group.parameters * group.bits_per_parameter_milli * share // (8_000 * whole * ways))
+    each = group.bits_per_parameter_milli
+    if group.scale_group:
+        each += _finer_scales(group, ways)
+    bits = group.parameters * each * share
+    if group.units and group.unit_multiple > 1:
+        tiles = -(-group.units // (ways * group.unit_multiple))
+        return -(-bits * tiles * group.unit_multiple // (8_000 * whole * group.units))
+    return -(-bits // (8_000 * whole * ways))
 
 
 def weight_bytes(shape: ModelShape, stage: Stage, tensor_parallel: int, data_parallel: int) -> int:
@@ -108,13 +135,20 @@ def check_parallel(shape: ModelShape, engine: EngineConfig) -> None:
             f"{shape.attention_heads} attention heads",
         )
     for group in shape.layer_groups:
-        if group.kind is LayerKind.FULL_ATTENTION and _uneven(group, tensor):
+        if group.kind in _WITH_HEADS and _uneven(group, tensor):
             raise Refused(
                 "InvalidParallelism",
                 "--tensor-parallel-size",
                 f"--tensor-parallel-size is {tensor}; it must divide the model's "
                 f"{group.kv_heads} KV heads, or be a multiple of them",
             )
+    if tensor % engine.decode_context_parallel:
+        raise Refused(
+            "InvalidParallelism",
+            "--decode-context-parallel-size",
+            f"--decode-context-parallel-size is {engine.decode_context_parallel}; it must divide "
+            f"--tensor-parallel-size, which is {tensor}",
+        )
     if engine.pipeline_parallel > shape.layers:
         raise Refused(
             "InvalidParallelism",
@@ -122,6 +156,12 @@ def check_parallel(shape: ModelShape, engine: EngineConfig) -> None:
             f"--pipeline-parallel-size is {engine.pipeline_parallel}; the model has only "
             f"{shape.layers} layers",
         )
+
+
+_WITH_HEADS = (
+    LayerKind.FULL_ATTENTION, LayerKind.SLIDING_WINDOW, LayerKind.CHUNKED_LOCAL,
+    LayerKind.CROSS_ATTENTION,
+)  # fmt: skip
 
 
 def _uneven(group: LayerGroup, tensor: int) -> bool:

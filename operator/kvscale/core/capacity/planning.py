@@ -3,14 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kvscale.core.capacity.blocks import RULES, bytes_per_block, layers_on_stage
-from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.device import Device
+from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.capacity.engine import sequences_at
-from kvscale.core.capacity.placement import stages
-from kvscale.core.capacity.settings import resolve
-from kvscale.core.engines.config import EngineConfig
-from kvscale.core.model.shape import LayerKind, ModelShape
 from kvscale.core.traffic.lengths import whole
 from kvscale.core.traffic.profile import Profile
 from kvscale.core.values import Band
@@ -36,16 +30,6 @@ class LengthCeiling:
     blocks: int
     per_engine: Band
     per_replica: Band
-
-
-@dataclass(frozen=True, slots=True)
-class LayerPages:
-    """What layers of one kind hold of a block, on one device of the stage with least room."""
-
-    kind: LayerKind
-    layers: int
-    block_tokens: int
-    bytes_per_block: int
 
 
 def length_ceilings(
@@ -91,26 +75,3 @@ def headroom(ceilings: Iterable[LengthCeiling], percentile: int) -> Band | None:
     if mean is None or planned is None:
         return None
     return Band(mean.low - planned.low, mean.expected - planned.expected, mean.high - planned.high)
-
-
-def layer_pages(
-    shape: ModelShape, engine: EngineConfig, device: Device, capacity: EngineCapacity
-) -> tuple[LayerPages, ...]:
-    """What a block consists of, by layer group; the sum is `capacity.bytes_per_block`."""
-    settings = resolve(shape, engine, device)
-    if isinstance(settings, Refusal):
-        return ()
-    block, tensor, kv = settings.block_tokens, engine.tensor_parallel, settings.kv
-    for stage in stages(shape.layers, engine.pipeline_parallel):
-        groups = layers_on_stage(shape.layer_groups, stage.layers, shape.layers)
-        if bytes_per_block(groups, block, tensor, kv) == capacity.bytes_per_block:
-            return tuple(
-                LayerPages(
-                    group.kind,
-                    group.layers,
-                    block,
-                    group.layers * RULES[group.kind].page_bytes(group, block, tensor, kv),
-                )
-                for group in groups
-            )
-    return ()

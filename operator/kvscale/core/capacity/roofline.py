@@ -53,6 +53,8 @@ class StepTime:
         dense: seconds to read the weights that every step reads.
         sparse: weights of which a step reads a share.
         kv_token: seconds to read the KV of one resident token.
+        kv_sequence: seconds to read what a decoding sequence keeps besides its tokens: full
+            windows and states (counted full from the first token on).
         compute_token: seconds of the matrix products of one token.
         compute_pair: seconds of attention of one token to one token.
         stages: pipeline stages, which share a step's tokens.
@@ -65,6 +67,7 @@ class StepTime:
     compute_token: float
     compute_pair: float
     stages: int = 1
+    kv_sequence: float = 0.0
 
     def weight_seconds(self, tokens: int) -> float:
         """Seconds to read the weights that a step of that many tokens touches."""
@@ -73,9 +76,10 @@ class StepTime:
             seconds += part.seconds * (1.0 - part.untouched ** (tokens / self.stages))
         return seconds
 
-    def memory_seconds(self, tokens: int, resident_tokens: int) -> float:
-        """The memory roof of a step, without the fixed part."""
-        return self.weight_seconds(tokens) + self.kv_token * resident_tokens
+    def memory_seconds(self, tokens: int, resident_tokens: int, sequences: int = 0) -> float:
+        """The memory roof of a step with that many decoding sequences, without the fixed part."""
+        kv = self.kv_token * resident_tokens + self.kv_sequence * sequences
+        return self.weight_seconds(tokens) + kv
 
     def compute_seconds(self, tokens: int, pairs: int) -> float:
         """The compute roof of a step, without the fixed part."""
@@ -105,13 +109,14 @@ class StepTime:
             return 0.0
         if prefill_pairs is None:
             prefill_pairs = chunk_pairs(prefill_past, prefill_tokens)
-        memory = self.memory_seconds(tokens, resident_tokens + prefill_past + prefill_tokens)
+        read = resident_tokens + prefill_past + prefill_tokens
+        memory = self.memory_seconds(tokens, read, decode_sequences)
         compute = self.compute_seconds(tokens, resident_tokens + prefill_pairs)
         return max(memory, compute) + self.fixed
 
     def decode_run(self, sequences: int, resident_tokens: int) -> DecodeRun:
         """The coming decode steps of a batch that neither grows nor shrinks."""
-        memory = self.memory_seconds(sequences, resident_tokens)
+        memory = self.memory_seconds(sequences, resident_tokens, sequences)
         compute = self.compute_seconds(sequences, resident_tokens)
         memory_growth = self.kv_token * sequences
         compute_growth = self.compute_pair * sequences
@@ -136,7 +141,7 @@ class StepTime:
 
     def is_memory_bound(self, decode_sequences: int, resident_tokens: int) -> bool:
         """Whether a decode step waits for memory rather than for arithmetic."""
-        memory = self.memory_seconds(decode_sequences, resident_tokens)
+        memory = self.memory_seconds(decode_sequences, resident_tokens, decode_sequences)
         return memory > self.compute_seconds(decode_sequences, resident_tokens)
 
     def crossover_batch(self, context_tokens: int) -> int | None:

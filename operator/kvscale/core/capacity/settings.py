@@ -7,11 +7,20 @@ the setting.
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from kvscale.core.capacity.blocks import CacheFormat, Scheduling
 from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.capacity.device import Device
+from kvscale.core.capacity.drafts import with_drafts
 from kvscale.core.capacity.placement import check_parallel
 from kvscale.core.engines.config import EngineConfig
-from kvscale.core.engines.vllm import Rules, batch_defaults, block_size, rules_of
+from kvscale.core.engines.vllm import Rules, batch_defaults, rules_of
+from kvscale.core.engines.vllm_allocation import (
+    TableRules,
+    scheduling,
+    state_grid,
+    table_rules,
+)
+from kvscale.core.engines.vllm_blocks import IMAGE_PREFIX, BlockDevice, block_size
 from kvscale.core.model.dtypes import BITS, KV_DTYPES, KvDtype, canonical, kv_dtype
 from kvscale.core.model.fields import Refused
 from kvscale.core.model.quantization import canonical_method
@@ -32,7 +41,11 @@ class Settings:
         rules: of its version.
         shape: the model in the format that the engine loads it in.
         kv: storage of the KV cache.
+        cache: the same with what recurrent states are stored in.
+        scheduling: what bounded layers hold besides their bound.
+        tables: how block tables are formed.
         block_tokens, block_reason: tokens per block, and why.
+        state_page: bytes that the page of a recurrent state is padded to; 0: no padding.
         max_model_len: longest sequence in tokens; an upper bound where `auto_length`.
         auto_length: the engine shortens `max_model_len` to what fits.
         assumptions: one sentence each.
@@ -41,14 +54,32 @@ class Settings:
     rules: Rules
     shape: ModelShape
     kv: KvDtype
+    cache: CacheFormat
+    scheduling: Scheduling
+    tables: TableRules
     block_tokens: int
     block_reason: str
+    state_page: int
     memory_utilization_milli: int
     max_model_len: int
     auto_length: bool
     max_num_seqs: int
     max_num_batched_tokens: int
     assumptions: tuple[str, ...]
+
+
+def _stored_on(shape: ModelShape, device: Device) -> ModelShape:
+    """The model with the padding that the kernels of that device's generation need."""
+    if not any(group.padded for group in shape.weight_groups):
+        return shape
+    major = device.compute_capability.partition(".")[0]
+    return replace(
+        shape,
+        weight_groups=tuple(
+            group.on_device(int(major) if major.isdecimal() else None)
+            for group in shape.weight_groups
+        ),
+    )
 
 
 def _loaded(shape: ModelShape, engine: EngineConfig) -> ModelShape:
@@ -88,6 +119,8 @@ def _loaded(shape: ModelShape, engine: EngineConfig) -> ModelShape:
             f"--quantization is {wanted[:40]!r} but the checkpoint is in {shape.quantization}; "
             "leave it out",
         )
+    if groups is shape.weight_groups and dtype == shape.dtype:
+        return shape
     follows = canonical(shape.kv_cache_dtype) == canonical(shape.dtype)
     return replace(
         shape,
@@ -97,9 +130,12 @@ def _loaded(shape: ModelShape, engine: EngineConfig) -> ModelShape:
     )
 
 
-def _kv(shape: ModelShape, engine: EngineConfig) -> KvDtype:
+def _kv(shape: ModelShape, engine: EngineConfig, capability: str) -> KvDtype:
     auto = engine.kv_cache_dtype == "auto"
     name = shape.kv_cache_dtype if auto else engine.kv_cache_dtype
+    kinds = {group.kind for group in shape.layer_groups}
+    if LayerKind.MLA in kinds and LayerKind.SPARSE_INDEXER in kinds:
+        name = _sparse_latent_dtype(shape, name, capability, auto=auto)
     kv = kv_dtype(name)
     if kv is None:
         raise Refused(
@@ -108,13 +144,30 @@ def _kv(shape: ModelShape, engine: EngineConfig) -> KvDtype:
             f"--kv-cache-dtype is {name[:40]!r}, whose page size is not known for this model; "
             f"known are auto, {', '.join(KV_DTYPES)}",
         )
-    if not kv.latent and any(group.kind is LayerKind.MLA for group in shape.layer_groups):
+    latent = LayerKind.MLA in kinds
+    if (latent and not kv.latent) or (not latent and kv.latent_only):
+        what = "which MLA has no kernel for" if latent else "a format of latents only"
         raise Refused(
             "UnsupportedKvCacheDtype",
             "--kv-cache-dtype",
-            f"--kv-cache-dtype is {kv.name}, which MLA has no kernel for; use auto or fp8",
+            f"--kv-cache-dtype is {kv.name}, {what}; use auto or fp8",
         )
     return kv
+
+
+def _sparse_latent_dtype(shape: ModelShape, name: str, capability: str, *, auto: bool) -> str:
+    """The format that the sparse MLA backend of the device makes of a dtype.
+
+    vllm v0.32.0 mla_attention.py, _canonicalize_sparse_mla_kv_cache_dtype, and models/config.py:
+    FlashMLA (9.x) serves fp8 that the user asks for in a packed format, and fp8 that the
+    checkpoint asks for as it is; 12.x packs always; GLM takes fp8 by default on 10.x.
+    """
+    major = capability.split(".", maxsplit=1)[0]
+    if major == "12" or (major != "10" and name.startswith("fp8") and not auto):
+        return "fp8_ds_mla"
+    if major == "10" and auto and shape.architecture == "GlmMoeDsaForCausalLM":
+        return "fp8"
+    return name
 
 
 def _length(shape: ModelShape, engine: EngineConfig) -> int:
@@ -210,12 +263,13 @@ def _given(value: T | Refusal) -> T:
 def _resolve(shape: ModelShape, engine: EngineConfig, device: Device) -> Settings:
     rules = _given(rules_of(engine.version))
     check_parallel(shape, engine)
-    loaded = _loaded(shape, engine)
-    kv = _kv(loaded, engine)
-    latent = any(group.kind is LayerKind.MLA for group in loaded.layer_groups)
-    block = _given(
-        block_size(rules, engine.block_size, kv, device.compute_capability, latent=latent)
-    )
+    loaded = with_drafts(_loaded(_stored_on(shape, device), engine), engine)
+    kv = _kv(loaded, engine, device.compute_capability)
+    cache = _cache_format(kv, loaded, engine)
+    capability = device.compute_capability
+    grid = state_grid(rules, loaded, engine, capability)
+    beside = BlockDevice(capability, grid, loaded.architecture in IMAGE_PREFIX)
+    block = _given(block_size(rules, engine.block_size, loaded.layer_groups, cache, beside))
     utilization = _utilization(engine, rules)
     length = _length(loaded, engine)
     tokens, seqs = _batch(engine, rules, device, length)
@@ -223,12 +277,40 @@ def _resolve(shape: ModelShape, engine: EngineConfig, device: Device) -> Setting
         rules=rules,
         shape=loaded,
         kv=kv,
+        cache=cache,
+        scheduling=scheduling(rules, loaded, engine, tokens, capability),
+        tables=table_rules(rules, engine),
         block_tokens=block.tokens,
         block_reason=block.why,
+        state_page=block.state_page,
         memory_utilization_milli=utilization,
         max_model_len=length,
         auto_length=engine.max_model_len == AUTO_LENGTH,
         max_num_batched_tokens=tokens,
         max_num_seqs=seqs,
-        assumptions=rules.assumptions + ((block.assumption,) if block.assumption else ()),
+        assumptions=(
+            *rules.assumptions,
+            *shape.notes,
+            *((block.assumption,) if block.assumption else ()),
+        ),
+    )
+
+
+_STATE_DTYPES = ("auto", *BITS)
+
+
+def _cache_format(kv: KvDtype, shape: ModelShape, engine: EngineConfig) -> CacheFormat:
+    chosen = []
+    for flag, value in (
+        ("--mamba-cache-dtype", engine.mamba_cache_dtype),
+        ("--mamba-ssm-cache-dtype", engine.mamba_ssm_cache_dtype),
+    ):
+        name = canonical(value)
+        if name not in _STATE_DTYPES:
+            raise Refused(
+                "InvalidDtype", flag, f"{flag} is {value[:40]!r}; use {', '.join(_STATE_DTYPES)}"
+            )
+        chosen.append(name)
+    return CacheFormat(
+        engine.tensor_parallel, kv, shape.dtype, chosen[0], chosen[1], engine.speculative_tokens
     )

@@ -11,15 +11,16 @@ all-reduces move (only their latency counts), and KV writes.
 
 from functools import lru_cache
 
-from kvscale.core.capacity.blocks import bytes_per_token
+from kvscale.core.capacity.blocks import bytes_per_sequence, bytes_per_token
 from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.capacity.device import Device
+from kvscale.core.capacity.neutral import neutral
 from kvscale.core.capacity.placement import group_bytes
 from kvscale.core.capacity.placement import stages as pipeline_stages
 from kvscale.core.capacity.roofline import SparseWeights, StepTime, chunk_pairs
 from kvscale.core.capacity.settings import resolve
 from kvscale.core.engines.config import EngineConfig
-from kvscale.core.model.shape import ModelShape
+from kvscale.core.model.shape import LayerKind, ModelShape
 
 __all__ = ["StepTime", "chunk_pairs", "prefill_seconds", "step_seconds", "step_time"]
 
@@ -54,7 +55,7 @@ def step_time(shape: ModelShape, engine: EngineConfig, device: Device) -> StepTi
 
     A Refusal is DeviceSpeedUnknown, or one of a setting with which the engine would not start.
     """
-    settings = resolve(shape, engine, device)
+    settings = resolve(shape, neutral(engine), device)
     if isinstance(settings, Refusal):
         return settings
     if not device.bandwidth_bytes_per_second or not device.flops_per_second:
@@ -91,9 +92,15 @@ def step_time(shape: ModelShape, engine: EngineConfig, device: Device) -> StepTi
 
     flops_pair = 0.0
     for layer in shape.layer_groups:
+        if layer.kind.recurrent or layer.kind is LayerKind.SPARSE_INDEXER:
+            continue
         # Scores and weighted sum, two FLOPs per element each. MLA keeps one latent for both.
         elements = layer.head_dim_k + (layer.head_dim_v or layer.head_dim_k)
-        flops_pair += layer.layers * 2 * elements * shape.attention_heads / tensor
+        flops = layer.layers * 2 * elements * shape.attention_heads / tensor
+        if layer.window is None:
+            flops_pair += flops / layer.tokens_per_entry
+        else:
+            flops_token += flops * layer.window
 
     fixed = STEP_OVERHEAD_SECONDS + LAYER_OVERHEAD_SECONDS * layers
     if tensor > 1:
@@ -102,7 +109,8 @@ def step_time(shape: ModelShape, engine: EngineConfig, device: Device) -> StepTi
         fixed=fixed,
         dense=dense,
         sparse=tuple(sparse),
-        kv_token=bytes_per_token(shape.layer_groups, tensor, settings.kv) / bandwidth / stages,
+        kv_token=bytes_per_token(shape.layer_groups, settings.cache) / bandwidth / stages,
+        kv_sequence=bytes_per_sequence(shape.layer_groups, settings.cache) / bandwidth / stages,
         compute_token=flops_token / peak / stages,
         compute_pair=flops_pair / peak / stages,
         stages=stages,
@@ -134,7 +142,7 @@ def prefill_seconds(
 ) -> float | Refusal:
     """Seconds of a prompt alone on the engine, in chunks of its token budget."""
     model = step_time(shape, engine, device)
-    settings = resolve(shape, engine, device)
+    settings = resolve(shape, neutral(engine), device)
     if isinstance(model, Refusal):
         return model
     if isinstance(settings, Refusal):

@@ -126,7 +126,7 @@ def _load(
         supply,
         blocks,
         footprint=declared.footprint,
-        percentile=spec.percentile,
+        planning=spec.planning,
         progress=memory.progress,
         now=now,
         engines_per_pod=engines_per_pod,

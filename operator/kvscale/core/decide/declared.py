@@ -13,9 +13,10 @@ from kvscale.core.decide.demand import Footprint, Load
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.shape import ModelShape
 from kvscale.core.snapshot import PoolSnapshot
-from kvscale.core.spec import PoolSpec, Traffic
+from kvscale.core.spec import Planning, PoolSpec, Traffic
 from kvscale.core.trace import Trace
 from kvscale.core.traffic.floor import floor
+from kvscale.core.traffic.lengths import ONE, whole
 from kvscale.core.traffic.profile import Profile, profile
 from kvscale.core.values import Band, Unknown
 
@@ -83,7 +84,7 @@ def read_declared(
         device=pool.device,
         capacity=capacity,
         reported=blocks.reported if isinstance(blocks, EngineBlocks) else None,
-        percentile=spec.percentile,
+        planning=spec.planning,
         target_percent=spec.scaling.target_occupancy_percent,
         engines_per_pod=engines_per_pod,
     )
@@ -98,7 +99,7 @@ def _declared(
     device: Device,
     capacity: EngineCapacity,
     reported: int | None,
-    percentile: int,
+    planning: Planning,
     target_percent: int,
     engines_per_pod: int,
 ) -> Declared:
@@ -122,22 +123,35 @@ def _declared(
         device,
         capacity,
         traffic=traffic,
-        percentile=percentile,
+        percentile=planning.percentile,
         target_occupancy_percent=target_percent,
         engines_per_replica=engines_per_pod,
+        mode=planning.mode,
+        overflow_per_million=planning.overflow_per_million,
     )
     if isinstance(found, Unknown):
         return replace(told, why_no_floor=found)
+    if found.overflow is not None:
+        told = replace(
+            told,
+            footprint=replace(told.footprint, variation=found.overflow.resident_variation),
+        )
     return replace(
         told, floor_at_mean=found.at_mean, floor_at_peak=found.at_peak, steps=found.trace
     )
 
 
 def _footprint(lengths: Profile, capacity: EngineCapacity) -> Footprint:
-    mean = lengths.total.mean()
+    """What the declared lengths hold, by the engine's own arithmetic: a window forgets."""
+    held = [
+        (weight, capacity.resident_blocks(whole(tokens)))
+        for weight, tokens in lengths.total.cells()
+    ]
+    mean = sum(weight * blocks for weight, blocks in held) / ONE
+    square = sum(weight * blocks * blocks for weight, blocks in held) / ONE
     return Footprint(
-        mean_blocks=lengths.residents.resident_tokens / capacity.block_tokens,
-        variation=math.sqrt(lengths.total.variance()) / mean if mean > 0 else 0.0,
+        mean_blocks=float(capacity.resident_blocks(whole(lengths.residents.resident_tokens))),
+        variation=math.sqrt(max(0.0, square - mean * mean)) / mean if mean > 0 else 0.0,
         p99_blocks=capacity.blocks_for(lengths.total.tokens(P99)),
         source="declared lengths",
     )

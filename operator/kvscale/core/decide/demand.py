@@ -8,7 +8,6 @@ large pool pays far less for the same risk than a percentile for each sequence w
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from statistics import NormalDist
 
 from kvscale.core.decide import reasons
 from kvscale.core.decide.blocks import EngineBlocks, usable_of
@@ -17,7 +16,9 @@ from kvscale.core.decide.newcomers import counted_shares
 from kvscale.core.decide.state import EngineProgress
 from kvscale.core.decide.supply import Supply
 from kvscale.core.snapshot import PodMetrics, PodState
+from kvscale.core.spec import Planning
 from kvscale.core.trace import Step, Trace
+from kvscale.core.traffic.growth import planned_growth
 from kvscale.core.values import Known, Unknown
 
 SAMPLE_MAX_AGE_SECONDS = 90.0
@@ -78,7 +79,7 @@ def measure(
     blocks: EngineBlocks,
     *,
     footprint: Footprint,
-    percentile: int,
+    planning: Planning,
     progress: Mapping[str, EngineProgress],
     now: float,
     engines_per_pod: int,
@@ -111,7 +112,13 @@ def measure(
     used, running, waiting = map(math.ceil, (used_shares, running_shares, waiting_shares))
     per_request, source = _blocks_per_request(used, running, footprint)
     waiting_blocks = math.ceil(waiting * per_request)
-    growth = _growth(running + waiting, per_request, footprint.variation, percentile)
+    growth = planned_growth(
+        running + waiting,
+        blocks.usable,
+        mean_blocks=per_request,
+        variation=footprint.variation,
+        planning=planning,
+    )
     measured = {pod.uid for pod, _ in fresh}
     missing = tuple(pod.name for pod in supply.loaded if pod.uid not in measured)
     demand = Demand(
@@ -130,7 +137,7 @@ def measure(
         full_blocks=full + len(missing) * blocks.usable * engines_per_pod,
         leaving_extra_blocks=math.ceil(extra),
         footprint_blocks=per_request,
-        steps=_steps(demand, per_request, source, footprint, percentile),
+        steps=_steps(demand, per_request, source, footprint, planning),
     )
 
 
@@ -186,16 +193,8 @@ def _blocks_per_request(used: int, running: int, footprint: Footprint) -> tuple[
     return 1.0, "nothing runs and no lengths are declared: one block"
 
 
-def _growth(requests: int, mean_blocks: float, variation: float, percentile: int) -> int:
-    """The planned quantile of the sum's growth: z * sqrt(N) * sd of one request's footprint."""
-    if requests == 0 or percentile <= 50:  # noqa: PLR2004 - the median of a symmetric sum is 0
-        return 0
-    z = NormalDist().inv_cdf(percentile / 100)
-    return math.ceil(z * math.sqrt(requests) * mean_blocks * variation)
-
-
 def _steps(
-    demand: Demand, per_request: float, source: str, footprint: Footprint, percentile: int
+    demand: Demand, per_request: float, source: str, footprint: Footprint, planning: Planning
 ) -> Trace:
     return (
         Step(
@@ -216,16 +215,28 @@ def _steps(
                 ("blocksPerRequestFrom", source),
             ),
         ),
-        Step(
-            "growthBlocks",
-            demand.growth_blocks,
-            "blocks",
-            "z(percentile) * sqrt(running + waiting) * blocks per request * variation",
-            (
-                ("percentile", percentile),
-                ("variation", round(footprint.variation, 3)),
-                ("variationFrom", footprint.source),
-            ),
-            "central limit theorem over the resident requests",
+        _growth_step(demand, footprint, planning),
+    )
+
+
+def _growth_step(demand: Demand, footprint: Footprint, planning: Planning) -> Step:
+    if planning.by_overflow:
+        quantile = ("overflowPerMillion", planning.overflow_per_million)
+        formula = "usable blocks of the engines that keep the probability, less the sum"
+        source = "Poisson residents, each gamma distributed"
+    else:
+        quantile = ("percentile", planning.percentile)
+        formula = "z(percentile) * sqrt(running + waiting) * blocks per request * variation"
+        source = "central limit theorem over the resident requests"
+    return Step(
+        "growthBlocks",
+        demand.growth_blocks,
+        "blocks",
+        formula,
+        (
+            quantile,
+            ("variation", round(footprint.variation, 3)),
+            ("variationFrom", footprint.source),
         ),
+        source,
     )

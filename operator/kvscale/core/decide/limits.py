@@ -190,6 +190,7 @@ def _removal(
         max_num_seqs=found.max_num_seqs,
         p99_blocks=found.declared.p99_blocks(load, blocks),
         scaling=found.spec.scaling,
+        occupancy_percent=found.spec.occupancy_percent,
         supply=found.supply,
         pods=found.pool.pods,
         target=found.target,

@@ -96,7 +96,7 @@ def measured_bounds(
         blocks,
         max_num_seqs=found.max_num_seqs,
         engines_per_pod=found.engines_per_pod,
-        target_percent=found.spec.scaling.target_occupancy_percent,
+        target_percent=found.spec.occupancy_percent,
         extra_blocks=extra_blocks,
     )
 

@@ -28,6 +28,7 @@ class Removal:
         remaining: replicas after it.
         load: measured load; never Unknown here (no data, no removal).
         p99_blocks: blocks of one request at the 99th percentile.
+        occupancy_percent: share of the usable blocks that planned blocks may fill.
         new_sample: whether this tick has a sample that no decision has used yet.
         arrivals_frozen: rule 13.
     """
@@ -39,6 +40,7 @@ class Removal:
     max_num_seqs: int | None
     p99_blocks: int
     scaling: Scaling
+    occupancy_percent: int
     supply: Supply
     pods: tuple[PodState, ...]
     target: TargetState
@@ -109,7 +111,7 @@ def _residents_fit(removal: Removal) -> str | None:
         removal.blocks,
         max_num_seqs=removal.max_num_seqs,
         engines_per_pod=removal.engines_per_pod,
-        target_percent=removal.scaling.target_occupancy_percent,
+        target_percent=removal.occupancy_percent,
         extra_blocks=more,
     )
     for bound in bounds:

@@ -4,17 +4,22 @@ The result holds settings as stated (None where they are not), and names every s
 stated but cannot be read: such a value is never taken for a default.
 """
 
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
-from kvscale.core.engines.launch import SGLANG, VLLM, Container, Launch, find_launches
-from kvscale.core.engines.unread import shown
-from kvscale.core.engines.vllm_arguments import (
-    ServerArguments,
-    UnreadSetting,
-    disaggregated,
-    read_vllm,
+from kvscale.core.engines.launch import (
+    SGLANG,
+    TENSORRT_LLM,
+    VLLM,
+    Container,
+    Launch,
+    find_launches,
 )
+from kvscale.core.engines.server_arguments import ServerArguments, UnreadSetting
+from kvscale.core.engines.sglang_arguments import read_sglang
+from kvscale.core.engines.trtllm_arguments import read_tensorrt_llm
+from kvscale.core.engines.unread import shown
+from kvscale.core.engines.vllm_arguments import read_vllm
 from kvscale.core.values import Unknown
 
 __all__ = ["Container", "ServerArguments", "UnreadSetting", "choose_server", "read_arguments"]
@@ -56,7 +61,7 @@ def read_arguments(container: Container) -> ServerArguments | Unknown:
 
     Returns:
         Unknown(EngineUnknown) when no server is found or it is started by a script that cannot be
-        read, Unknown(EngineNotSupported) for another server than vLLM,
+        read, Unknown(EngineNotSupported) for a server whose rules are not known,
         Unknown(DisaggregatedServer) for a prefill or decode worker.
     """
     started = find_launches(container)
@@ -75,18 +80,17 @@ def read_arguments(container: Container) -> ServerArguments | Unknown:
             "targets[].engine.kind and its settings, or start the engine by its own command",
         )
     launch = started.launches[0]
-    if launch.engine != VLLM:
-        return _other_engine(launch, where)
-    return read_vllm(container, launch)
-
-
-def _other_engine(launch: Launch, where: str) -> Unknown:
-    words = " ".join(launch.arguments).replace("=", " ")
-    mode = re.search(r"--disaggregation[-_]mode\s+(prefill|decode)\b", words)
-    if launch.engine == SGLANG and mode is not None:
-        return disaggregated(where, f"--disaggregation-mode is {mode[1]}")
+    read = _READERS.get(launch.engine)
+    if read is not None:
+        return read(container, launch)
     return Unknown(
         "EngineNotSupported",
-        f"{where} runs {launch.engine}; the memory rules of vLLM are the only ones known: "
-        "point the pool at a vLLM server, or delete it and leave this one to another autoscaler",
+        f"{where} runs {launch.engine}; the memory rules of {', '.join(_READERS)} are the only "
+        "ones known: point the pool at one of these servers, or delete it and leave this one to "
+        "another autoscaler",
     )
+
+
+_READERS: Mapping[str, Callable[[Container, Launch], ServerArguments | Unknown]] = MappingProxyType(
+    {VLLM: read_vllm, SGLANG: read_sglang, TENSORRT_LLM: read_tensorrt_llm}
+)

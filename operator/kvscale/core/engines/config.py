@@ -3,11 +3,26 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kvscale.core.engines.options import SGLangOptions, TensorRtLlmOptions
+
 
 class EngineKind(StrEnum):
     """Engines whose rules stand in this package."""
 
     VLLM = "vLLM"
+    SGLANG = "SGLang"
+    TENSORRT_LLM = "TensorRT-LLM"
+
+    @classmethod
+    def named(cls, text: str) -> "EngineKind | None":
+        """The engine that a person means by "vllm", "SGLang", "trtllm", ...; None if none."""
+        bare = "".join(letter for letter in text.lower() if letter.isalnum())
+        return {
+            "vllm": cls.VLLM,
+            "sglang": cls.SGLANG,
+            "trtllm": cls.TENSORRT_LLM,
+            "tensorrtllm": cls.TENSORRT_LLM,
+        }.get(bare)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +48,14 @@ class EngineConfig:
         quantization: `--quantization`, if stated.
         dtype: `--dtype`; "auto" takes the model's.
         prefix_caching: None: the engine's default.
+        decode_context_parallel: ranks among the tensor-parallel ones that share out the tokens.
+        hybrid_kv_cache_manager: False: windows and chunks are kept whole.
+        expert_parallel: experts are shared out over the ranks whole, not cut.
+        mamba_cache_dtype: of convolution states; "auto" takes the activations'.
+        mamba_ssm_cache_dtype: of recurrent states; "auto" takes what the model asks for.
+        speculative_tokens: tokens that a drafter proposes per step; 0: none.
+        speculative_method: "mtp", "eagle3", "ngram", ...; "" if there is no drafter.
+        options: what only this engine has; None: its defaults.
     """
 
     kind: EngineKind = EngineKind.VLLM
@@ -53,6 +76,14 @@ class EngineConfig:
     quantization: str | None = None
     dtype: str = "auto"
     prefix_caching: bool | None = None
+    decode_context_parallel: int = 1
+    hybrid_kv_cache_manager: bool = True
+    expert_parallel: bool = False
+    mamba_cache_dtype: str = "auto"
+    mamba_ssm_cache_dtype: str = "auto"
+    speculative_tokens: int = 0
+    speculative_method: str = ""
+    options: SGLangOptions | TensorRtLlmOptions | None = None
 
     @property
     def devices(self) -> int:

@@ -16,6 +16,7 @@ from kvscale.core.engines.unread import Budget, shown
 
 VLLM = "vLLM"
 SGLANG = "SGLang"
+TENSORRT_LLM = "TensorRT-LLM"
 
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh"})
 _MAX_NESTING = 4
@@ -176,7 +177,7 @@ _SERVING = MappingProxyType(
 _MODULES_WITH_COMMANDS = frozenset({"vllm", "vllm.entrypoints.cli.main"})
 _PROGRAMS = MappingProxyType(
     {
-        "trtllm-serve": "TensorRT-LLM",
+        "trtllm-serve": TENSORRT_LLM,
         "tritonserver": "Triton",
         "launch_triton_server.py": "Triton",
         "text-generation-launcher": "Text Generation Inference",
@@ -193,7 +194,7 @@ _MODULES: Mapping[str, str] = MappingProxyType(
         "dynamo.vllm": "Dynamo",
         "dynamo.sglang": "Dynamo",
         "dynamo.trtllm": "Dynamo",
-        "tensorrt_llm.commands.serve": "TensorRT-LLM",
+        "tensorrt_llm.commands.serve": TENSORRT_LLM,
         "llama_cpp.server": "llama.cpp",
     }
 )
@@ -203,7 +204,7 @@ _NOT_AN_ENGINE = re.compile(r"router|sidecar|operator|gateway|exporter|proxy|sim
 _IMAGES: tuple[tuple[str, Callable[[str], bool]], ...] = (
     (VLLM, lambda image: re.search(r"(?:^|[-_:])vllm(?![a-z0-9])", image) is not None),
     (SGLANG, lambda image: "sglang" in image),
-    ("TensorRT-LLM", lambda image: "trtllm" in image or "tensorrt-llm" in image),
+    (TENSORRT_LLM, lambda image: "trtllm" in image or "tensorrt-llm" in image),
     ("Triton", lambda image: "tritonserver" in image),
     ("Text Generation Inference", lambda image: "text-generation-inference" in image),
     ("llama.cpp", lambda image: "llama.cpp" in image),
@@ -230,17 +231,28 @@ def split_image(image: str) -> tuple[str, str]:
     return (name[:colon], name[colon + 1 :]) if colon > slash else (name, "")
 
 
-def version_of_image(image: str) -> str | None:
-    """The vLLM version that an image's tag states ("v0.11.0", "0.10.0-xpu"), or None.
+def version_of_image(image: str, engine: str = VLLM) -> str | None:
+    """The engine's version that an image's tag states ("v0.11.0", "0.10.0-xpu"), or None.
 
-    Only tags of images that number themselves as vLLM does: a Gaudi build, NVIDIA's monthly
+    Only tags of images that number themselves as the engine does: a Gaudi build, NVIDIA's monthly
     release or a custom image has a numbering of its own.
     """
     name, tag = split_image(image)
-    if name.rsplit("/", 1)[-1] not in _VLLM_NUMBERED:
+    if name.rsplit("/", 1)[-1] not in _NUMBERED.get(engine, frozenset()):
         return None
-    match = re.match(r"v?(0\.\d{1,3}(?:\.\d{1,3}){0,2})(?![\d.])", tag, re.ASCII)
-    return None if match is None else match[1]
+    match = re.match(
+        r"v?(\d\.\d{1,3}(?:\.\d{1,3}){0,2})(?:rc\d+)?(?:\.post\d+)?(?![\d.])", tag, re.ASCII
+    )
+    if match is None or (engine != TENSORRT_LLM and not match[1].startswith("0.")):
+        return None
+    return match[1]
 
 
-_VLLM_NUMBERED = frozenset({"vllm-openai", "vllm", "vllm-openai-rocm", "vllm-tpu", "vllm-ascend"})
+_NUMBERED: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        VLLM: frozenset({"vllm-openai", "vllm", "vllm-openai-rocm", "vllm-tpu", "vllm-ascend"}),
+        SGLANG: frozenset({"sglang", "sglang-runtime"}),
+        # nvcr.io/nvidia/tensorrt-llm/release:1.1.0
+        TENSORRT_LLM: frozenset({"release", "tensorrt-llm", "tensorrtllm-runtime"}),
+    }
+)

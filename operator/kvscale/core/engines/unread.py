@@ -24,7 +24,7 @@ def unread_names(text: str) -> tuple[str, ...]:
 
 def shown(text: str) -> str:
     """The text for a person: what could not be read stands as `$(NAME)`."""
-    return _NAME.sub(r"$(\1)", text)
+    return clean(_NAME.sub(r"$(\1)", text))
 
 
 def clean(text: str) -> str:

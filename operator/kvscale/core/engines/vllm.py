@@ -2,41 +2,64 @@
 
 | setting | value | from | source |
 |---|---|---|---|
-| gpu_memory_utilization | 0.9, then 0.92 | 0.20.2 | config/cache.py |
-| CUDA graphs deducted from the budget | no, then yes | 0.20.2 | v1/worker/gpu_worker.py |
+| gpu_memory_utilization | 0.9, then 0.92 | 0.20.0 | config/cache.py |
+| CUDA graphs deducted from the budget | no, then yes | 0.20.0 | envs.py, v1/worker/gpu_worker.py |
+| CUDA context counted as used | yes, then no | 0.9.1 | v1/worker/gpu_worker.py |
+| NCCL starts before the first measurement | no, then yes | 0.11.0 | v1/worker/gpu_worker.py |
+| buffers of the runner counted as used | no, then yes | 0.27.0 | utils/mem_utils.py |
+| top-k and top-p of the profiled sampling step | by a sort, then without | 0.17.0 | v1/sample/ops |
+| second model runner | 0.22.0 for one model to 0.29.0 for all | 0.22.0 | config/vllm.py |
 | "GPU KV cache size" in tokens | blocks x block, then concurrency x length | 0.20.1 | v1/core |
 | batched tokens, devices of 160 GiB | 8192, then 16384 | 0.28.0 | engine/arg_utils.py |
-| batched tokens, 70 GiB but not A100 or GB10 | 8192 | 0.8 | engine/arg_utils.py |
+| batched tokens, 70 GiB but not A100 | 8192 | 0.8 | engine/arg_utils.py |
 | batched tokens, other devices | 2048 | 0.8 | engine/arg_utils.py |
-| max_num_seqs | 1024 from 70 GiB (not A100 or GB10), else 256 | 0.8 | engine/arg_utils.py |
-| block size | 16, raised to what the attention backend needs | 0.8 | platforms/cuda.py |
+| max_num_seqs | 1024 from 70 GiB (not A100), else 256 | 0.8 | engine/arg_utils.py |
+| GB10 counts as a small device | no, then yes | 0.33.0 | engine/arg_utils.py |
+| async scheduling | off, then on | 0.14.0 | config/scheduler.py |
 | null block | one block is never given to a sequence | 0.8 | v1/core/block_pool.py |
 
-Versions between two observed ones take the rule of the older (0.19.1 and 0.20.2 were read for the
-first two rows, 0.20.0 and 0.20.1 for the third). Batched tokens are those of `vllm serve`.
+Read in releases of every minor version from 0.8 to 0.33; where only one patch of it was read, the
+rule counts from its first patch. How blocks are shared out is in `vllm_allocation`, their size in
+`vllm_blocks`. Batch defaults are those of `vllm serve`; the LLM class has 16384 and 8192 tokens
+instead.
 """
 
-import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.capacity.device import Device
-from kvscale.core.model.dtypes import KvDtype
+from kvscale.core.engines.versions import LAST_PATCH, Version, parse_version, version_text
+from kvscale.core.model.shape import ModelShape
 
 GIB = 1 << 30
 
 OLDEST = (0, 8)
 NEWEST = (0, 33)
-NEWEST_PATCH = 99
-"""Patch of a version that names none: "0.20" is the last of 0.20."""
 
 RESERVED_BLOCKS = 1
 """The null block (vllm v0.33.0 v1/core/block_pool.py): usable blocks are one less than printed."""
 
-BLOCK_TOKENS = 16
-"""Default block, and the multiple that every backend needs."""
+SORTED_BYTES = 38
+"""Peak bytes per sequence and vocabulary entry of a sampling step that sorts: logits in bf16 and
+fp32 (6), sorted values and 8-byte indices (12), and as much again for the sort, indices twice."""
 
-_NUMBER = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?!\.?\d)")
+UNSORTED_BYTES = 14
+"""The same by a kernel without a sort: logits in bf16 and fp32, probabilities and noise."""
+
+PLAIN_BYTES = 2
+"""The same with the second runner, which profiles a step without top-k and top-p: logits alone."""
+
+COUNTER_MILLI = 4_125
+"""Bytes, in thousandths, that the second runner keeps per sequence and vocabulary entry for
+penalties: a 4-byte counter and a bit (vllm v0.32.0 v1/worker/gpu/sample/penalties.py)."""
+
+_FIRST_SECOND_RUNNER = frozenset({"Qwen3ForCausalLM"})
+_MORE_SECOND_RUNNER = _FIRST_SECOND_RUNNER | {"LlamaForCausalLM", "MistralForCausalLM"}
+_EXPERTS_SECOND_RUNNER = frozenset(
+    {"DeepseekV2ForCausalLM", "GraniteMoeForCausalLM", "Qwen2MoeForCausalLM"}
+)
+"""Architectures of the second runner (vllm config/vllm.py, 0.22.0, 0.23.0 and 0.24.0)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +67,24 @@ class Rules:
     """The rules of one version.
 
     Attributes:
-        version: (major, minor, patch); the newest rules have the patch `NEWEST_PATCH`.
+        version: (major, minor, patch); the newest rules have the patch `LAST_PATCH`.
         memory_utilization_milli: default of `--gpu-memory-utilization`, in thousandths.
         deducts_graphs: whether the estimate of CUDA graphs comes off the KV budget.
+        counts_context: whether the CUDA context, and whatever else is on the device, comes off.
+        counts_communicators: whether what NCCL takes when it starts comes off.
+        counts_buffers: whether the runner's own buffers come off.
         tokens_by_concurrency: whether the printed tokens are concurrency times length.
         large_tier: whether devices of 160 GiB have a larger default batch.
         sampler_bytes: peak bytes per sequence and vocabulary entry of one sampling step.
         assumptions: what was assumed about the version.
     """
 
-    version: tuple[int, int, int]
+    version: Version
     memory_utilization_milli: int
     deducts_graphs: bool
+    counts_context: bool
+    counts_communicators: bool
+    counts_buffers: bool
     tokens_by_concurrency: bool
     large_tier: bool
     sampler_bytes: int
@@ -64,22 +93,20 @@ class Rules:
     @property
     def label(self) -> str:
         """The version for a person ("0.32")."""
-        major, minor, patch = self.version
-        return f"{major}.{minor}" + ("" if patch == NEWEST_PATCH else f".{patch}")
+        return version_text(self.version)
+
+    @property
+    def certain(self) -> bool:
+        """Whether the version is known and in the table."""
+        return not self.assumptions
 
 
-def _parsed(text: str) -> tuple[int, int, int] | None:
-    """(major, minor, patch) of "v0.20.2", "0.19.2rc1.dev134+g1", "0.32"; None if it is none.
-
-    "0.1.dev15917" is a build without tags: its number says nothing.
-    """
-    found = _NUMBER.match(text.strip())
-    if found is None or re.match(r"v?0\.1\.dev", text.strip()):
-        return None
-    major, minor, patch = found.groups()
-    return int(major), int(minor), NEWEST_PATCH if patch is None else int(patch)
+def _parsed(text: str) -> Version | None:
+    """The version; None for "0.1.dev15917" too, a build without tags whose number says nothing."""
+    return None if text.strip().removeprefix("v").startswith("0.1.dev") else parse_version(text)
 
 
+@lru_cache(maxsize=256)
 def rules_of(version: str | None) -> Rules | Refusal:
     """The rules of a version; the newest ones where it is not known.
 
@@ -93,7 +120,7 @@ def rules_of(version: str | None) -> Rules | Refusal:
     newest = f"{NEWEST[0]}.{NEWEST[1]}"
     assumptions: tuple[str, ...] = ()
     if parsed is None:
-        parsed = (*NEWEST, NEWEST_PATCH)
+        parsed = (*NEWEST, LAST_PATCH)
         what = "is not known" if version is None else f"{version[:40]!r} is no release"
         assumptions = (f"vLLM's version {what}: the rules of {newest} apply",)
     elif parsed[:2] < OLDEST:
@@ -107,23 +134,55 @@ def rules_of(version: str | None) -> Rules | Refusal:
         assumptions = (f"vLLM {version} is newer than {newest}, whose rules apply",)
     return Rules(
         version=parsed,
-        memory_utilization_milli=920 if parsed >= (0, 20, 2) else 900,
-        deducts_graphs=parsed >= (0, 20, 2),
+        memory_utilization_milli=920 if parsed >= (0, 20, 0) else 900,
+        deducts_graphs=parsed >= (0, 20, 0),
+        counts_context=parsed < (0, 9, 1),
+        counts_communicators=parsed < (0, 11, 0),
+        counts_buffers=parsed >= (0, 27, 0),
         tokens_by_concurrency=parsed >= (0, 20, 1),
         large_tier=parsed >= (0, 28, 0),
-        sampler_bytes=10 if parsed >= (0, 19, 0) else 36,
+        sampler_bytes=UNSORTED_BYTES if parsed >= (0, 17, 0) else SORTED_BYTES,
         assumptions=assumptions,
     )
+
+
+def second_runner(rules: Rules, shape: ModelShape) -> bool:
+    """Whether the version runs this model by its second model runner, by default.
+
+    vllm v0.22.0 to v0.33.0 config/vllm.py, use_v2_model_runner. Features that the second runner
+    lacks send an engine back to the first one; they are not looked at here.
+    """
+    version = rules.version
+    experts = any(group.name == "experts" for group in shape.weight_groups)
+    plain = not experts and not shape.quantization
+    hybrid = any(group.kind.recurrent for group in shape.layer_groups)
+    if version < (0, 22, 0):
+        return False
+    if version < (0, 23, 0):
+        return plain and shape.architecture in _FIRST_SECOND_RUNNER
+    if version < (0, 24, 0):
+        return plain and shape.architecture in _MORE_SECOND_RUNNER
+    if version < (0, 25, 0):
+        return shape.architecture in _MORE_SECOND_RUNNER | _EXPERTS_SECOND_RUNNER
+    if version < (0, 29, 0):
+        return not hybrid and (not experts or shape.architecture in _EXPERTS_SECOND_RUNNER)
+    return True
+
+
+def unified_memory(device: Device) -> bool:
+    """Whether the device shares the host's memory (GB10, the chip of DGX Spark)."""
+    names = device.product.lower().replace("-", " ").split()
+    return device.compute_capability == "12.1" or "gb10" in names
 
 
 def batch_defaults(rules: Rules, device: Device) -> tuple[int, int]:
     """Defaults of `--max-num-batched-tokens` and `--max-num-seqs` for `vllm serve`.
 
-    vllm v0.33.0 engine/arg_utils.py, get_batch_defaults. A100 and GB10 are excluded by name: a
-    large batch costs them throughput.
+    vllm v0.8.0 to v0.33.0 engine/arg_utils.py, get_batch_defaults. A100, and GB10 in the newest
+    version, are excluded: a large batch costs them throughput.
     """
     product = device.product.lower()
-    slow = "a100" in product or "gb10" in product.split("-") or "gb10" in product.split()
+    slow = "a100" in product or (rules.version >= (0, 33, 0) and unified_memory(device))
     if device.memory_bytes >= 160 * GIB and rules.large_tier and not slow:
         return 16_384, 1024
     if device.memory_bytes >= 70 * GIB and not slow:
@@ -131,82 +190,32 @@ def batch_defaults(rules: Rules, device: Device) -> tuple[int, int]:
     return 2048, 256
 
 
-@dataclass(frozen=True, slots=True)
-class BlockSize:
-    """The block that an engine ends up with.
-
-    Attributes:
-        tokens: per block of one sequence.
-        why: the rule that gave it.
-        assumption: what was assumed; "" if nothing.
-    """
-
-    tokens: int
-    why: str
-    assumption: str = ""
-
-
-def _latent_minimum(rules: Rules, kv: KvDtype, capability: str) -> tuple[int, str]:
-    """Smallest block of the MLA backend that vLLM chooses, and its name.
-
-    Measured on vLLM 0.32.0: compute capability 8.0 takes 16 (Triton), 9.0 takes 16 in bf16
-    (FlashAttention) and 64 in fp8 (FlashMLA has the only fp8 kernel there), 10.0 takes 32
-    (FlashInfer). Before, FlashMLA was forced on 9.0 and CUTLASS, then FlashInfer, on 10.x
-    (platforms/cuda.py, check_and_update_config, about 0.9 to 0.16).
-    """
-    major = capability.split(".", maxsplit=1)[0]
-    forced = rules.version < (0, 20, 0)
-    if major == "10":
-        if not forced:
-            return 32, "FlashInfer MLA"
-        return (128, "CUTLASS MLA") if rules.version < (0, 12, 0) else (64, "FlashInfer MLA")
-    if major == "9":
-        fp8 = kv.bits_milli == 8_000  # noqa: PLR2004 - 8 bits
-        return (64, "FlashMLA") if forced or fp8 else (16, "FlashAttention MLA")
-    return 16, "Triton MLA"
-
-
-def block_size(
-    rules: Rules, requested: int | None, kv: KvDtype, capability: str, *, latent: bool
-) -> BlockSize | Refusal:
-    """Tokens per block.
-
-    Args:
-        rules: of the version.
-        requested: `--block-size`; None: not set.
-        kv: storage of the KV cache.
-        capability: compute capability of the device ("9.0"); "" if not known.
-        latent: whether the model uses MLA.
-    """
-    wanted = BLOCK_TOKENS if requested is None else requested
-    if wanted < BLOCK_TOKENS or wanted % BLOCK_TOKENS or wanted > 1 << 16:
-        return Refusal(
-            "InvalidBlockSize",
-            "--block-size",
-            f"--block-size is {wanted}; it must be a multiple of 16 from 16 to 65536",
-        )
-    if not latent:
-        why = "default" if requested is None else "--block-size"
-        return BlockSize(wanted, why)
-    minimum, backend = _latent_minimum(rules, kv, capability or "9.0")
-    assumption = ""
-    if not capability:
-        assumption = "the compute capability is not known: the MLA block of 9.0 (Hopper) is taken"
-    elif rules.version < (0, 20, 0):
-        assumption = f"the MLA block of vLLM {rules.label} was not measured: {minimum} is taken"
-    if wanted % minimum:
-        return BlockSize(minimum, f"raised to what {backend} needs", assumption)
-    return BlockSize(wanted, "default" if requested is None else "--block-size", assumption)
-
-
 def printed_tokens(
-    rules: Rules, blocks: int, block_tokens: int, blocks_per_sequence: int, max_model_len: int
+    rules: Rules,
+    blocks: int,
+    block_tokens: int,
+    blocks_per_sequence: int,
+    max_model_len: int,
+    *,
+    tables: int = 1,
+    ranks: int = 1,
 ) -> int:
     """The "GPU KV cache size" that the engine prints, in tokens.
 
-    From 0.20.1: `int(max_concurrency * max_model_len)` with the engine's own floating-point
-    order (vllm v0.33.0 v1/core/kv_cache_planning.py); before: all blocks times their tokens.
-    """  # fmt: skip
+    From 0.20.1: `int(max_concurrency * max_model_len)` with the engine's own floating-point order
+    (vllm v0.33.0 v1/core/kv_cache_planning.py). Before: the blocks of one table times the smallest
+    block, and times the ranks that share out the tokens (vllm v0.9.2 to v0.20.0
+    v1/core/kv_cache_utils.py).
+
+    Args:
+        rules: of the version.
+        blocks: of the engine.
+        block_tokens: tokens of the smallest block.
+        blocks_per_sequence: of one sequence of `max_model_len`.
+        max_model_len: in tokens.
+        tables: block tables of a sequence (groups of layers).
+        ranks: of decode context parallelism.
+    """
     if rules.tokens_by_concurrency:
         return int(blocks / blocks_per_sequence * max_model_len)
-    return blocks * block_tokens
+    return blocks // tables * block_tokens * ranks

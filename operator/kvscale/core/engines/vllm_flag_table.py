@@ -3,37 +3,11 @@
 Names: vllm/engine/arg_utils.py and vllm/entrypoints/openai/cli_args.py, versions 0.8 to 0.33.
 """
 
-from dataclasses import dataclass
-from enum import Enum
 from types import MappingProxyType
 
+from kvscale.core.engines.flags import Flag, FlagTable, Kind
 
-class Kind(Enum):
-    """What a flag's value is."""
-
-    TEXT = "text"
-    COUNT = "a whole number above 0"
-    SIZE = "a whole number, or one like 32k or 32K"
-    LENGTH = "a whole number, one like 32k or 32K, -1 or auto"
-    FRACTION = "a number above 0 and at most 1"
-    SWITCH = "a switch"
-
-
-@dataclass(frozen=True, slots=True)
-class Flag:
-    """A flag that is read.
-
-    Attributes:
-        name: the long spelling.
-        field: of `EngineConfig`; "" for one that is read for another purpose.
-        overridable: whether the pool's spec has the same setting.
-    """
-
-    name: str
-    kind: Kind
-    field: str = ""
-    overridable: bool = False
-
+__all__ = ["FLAGS", "VLLM_FLAGS", "Flag", "Kind"]
 
 FLAGS = (
     Flag("--model", Kind.TEXT, "model"),
@@ -59,7 +33,7 @@ FLAGS = (
     Flag("--data-parallel-size-local", Kind.COUNT),
     Flag("--data-parallel-rank", Kind.TEXT),
     Flag("--nnodes", Kind.COUNT),
-    Flag("--decode-context-parallel-size", Kind.COUNT),
+    Flag("--decode-context-parallel-size", Kind.COUNT, "decode_context_parallel"),
     Flag("--prefill-context-parallel-size", Kind.COUNT),
     Flag("--speculative-config", Kind.TEXT),
     Flag("--speculative-model", Kind.TEXT),
@@ -67,6 +41,9 @@ FLAGS = (
     Flag("--cpu-offload-gb", Kind.TEXT),
     Flag("--hf-overrides", Kind.TEXT),
     Flag("--disable-hybrid-kv-cache-manager", Kind.SWITCH),
+    Flag("--enable-expert-parallel", Kind.SWITCH, "expert_parallel"),
+    Flag("--mamba-cache-dtype", Kind.TEXT, "mamba_cache_dtype"),
+    Flag("--mamba-ssm-cache-dtype", Kind.TEXT, "mamba_ssm_cache_dtype"),
     Flag("--headless", Kind.SWITCH),
 )
 BY_NAME = MappingProxyType({flag.name: flag for flag in FLAGS})
@@ -86,7 +63,7 @@ SHORT = MappingProxyType(
     }
 )
 _SWITCH_NAMES = """
-    --trust-remote-code --enable-chunked-prefill --enable-expert-parallel --enable-auto-tool-choice
+    --trust-remote-code --enable-chunked-prefill --enable-auto-tool-choice
     --disable-log-requests --disable-log-stats --enable-log-requests --enable-log-outputs
     --async-scheduling --enable-sleep-mode --enable-reasoning --return-tokens-as-token-ids
     --enable-prompt-tokens-details --enable-server-load-tracking --disable-sliding-window
@@ -114,3 +91,10 @@ SWITCHES = frozenset(
 """Flags without a value: what follows them may be the positional model."""
 KNOWN_NAMES = frozenset({*BY_NAME, *SWITCHES, *_NEIGHBOUR_NAMES.split()})
 """Long names among which a prefix must be unambiguous."""
+VLLM_FLAGS = FlagTable(
+    by_name=BY_NAME,
+    known=KNOWN_NAMES,
+    short=SHORT,
+    switches=SWITCHES,
+    several=frozenset({"--served-model-name"}),
+)

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from kvscale.core.engines.flags import FlagTable, Kind
 from kvscale.core.engines.unread import MARK, shown
-from kvscale.core.engines.vllm_flag_table import BY_NAME, KNOWN_NAMES, SHORT, SWITCHES, Kind
+from kvscale.core.engines.vllm_flag_table import VLLM_FLAGS
 
 _SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)([kKmMgGtT])")
 _DECIMAL = MappingProxyType({"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12})
@@ -37,22 +38,29 @@ class Stated:
     problems: tuple[str, ...]
 
 
-def resolve_name(written: str) -> str:
+def resolve_name(written: str, table: FlagTable = VLLM_FLAGS) -> str:
     """The long name of a flag as written; the written one if it is none that is known."""
     if not written.startswith("--"):
-        return SHORT.get(written, written)
-    name = written.replace("_", "-")
+        return table.short.get(written, written)
+    name = _separated(written, table.separator)
+    name = table.short.get(name, name)
     positive = f"--{name.removeprefix('--no-')}"
-    if name in KNOWN_NAMES:
+    if name in table.known:
         return name
-    if name.startswith("--no-") and positive in KNOWN_NAMES:
+    if name.startswith("--no-") and positive in table.known:
         return name
-    candidates = [known for known in KNOWN_NAMES if known.startswith(name)]
+    candidates = [known for known in table.known if known.startswith(name)]
     return candidates[0] if len(candidates) == 1 else name
 
 
-def read_flags(arguments: Sequence[str]) -> Stated:
-    """What the arguments after `vllm serve` or the module's name state."""
+def _separated(written: str, separator: str) -> str:
+    """The flag with its words parted as the server parts them; both are accepted or meant."""
+    other = "_" if separator == "-" else "-"
+    return "--" + written.removeprefix("--").replace(other, separator)
+
+
+def read_flags(arguments: Sequence[str], table: FlagTable = VLLM_FLAGS) -> Stated:
+    """What the arguments after a server's program state."""
     values: dict[str, str] = {}
     positional: list[str] = []
     open_ended: list[str] = []
@@ -77,18 +85,18 @@ def read_flags(arguments: Sequence[str]) -> Stated:
                 "write flag and value as two"
             )
             continue
-        name = resolve_name(written.strip())
+        name = resolve_name(written.strip(), table)
         positive = f"--{name.removeprefix('--no-')}"
-        if name in SWITCHES or positive in SWITCHES:
+        if name in table.switches or positive in table.switches:
             said = value if equals else _boolean_after(queue, at)
             at += bool(said) and not equals
-            negated = name.startswith("--no-") and name not in SWITCHES
+            negated = name.startswith("--no-") and name not in table.switches
             values[positive if negated else name] = _truth(said, negated=negated)
             continue
         end = at if equals else _end_of_values(queue, at)
-        if name in BY_NAME and not equals:
+        if name in table.by_name and not equals:
             value = queue[at] if at < end else ""
-            end = min(end, at + 1) if name != "--served-model-name" else end
+            end = end if name in table.several else min(end, at + 1)
             if not value:
                 problems.append(f"{name} has no value")
         open_ended += [word for word in queue[at + 1 : end] if MARK in word]

@@ -1,75 +1,101 @@
 """What vLLM takes from its share of the device besides weights and KV: the overhead.
 
     KV memory = ceil(total x utilisation) - weights - overhead
-    overhead  = non-torch + max(forward peak, sampling peak) [+ CUDA graphs, from 0.20.2]
+    overhead  = non-torch + runner's buffers + peak of the profiling run [+ CUDA graphs]
 
-(vllm v0.33.0 v1/worker/gpu_worker.py, determine_available_memory). The profiling run is one
-forward pass of `max_num_batched_tokens` and one sampling step of `max_num_seqs`; the larger peak
-counts, since the memory of one serves the other:
+(vllm v0.8.0 to v0.33.0 v1/worker/gpu_worker.py, determine_available_memory; which terms count is
+in `vllm.Rules`, by version). The profiling run is one pass of the vision encoder, one forward pass
+of `max_num_batched_tokens` and one sampling step of `max_num_seqs`. The largest peak counts, since
+the memory of one serves the next:
 
-    forward  = batched tokens x (3 x hidden + feed-forward width / tp) x element
-    sampling = sequences x vocabulary x bytes per logit
+    forward  = tokens x (3 x hidden + feed-forward / tp) x element
+               with experts: feed-forward = k x hidden + max(k x hidden, k x 3 x width / tp)
+    sampling = sequences x vocabulary x bytes per logit + tokens x hidden x element
 
-Bytes per logit: 36 before 0.19 (logits in bf16 and fp32, probabilities, and a sort with 8-byte
-indices), 10 from then on (a top-k kernel without the sort).
+Bytes per logit follow from the tensors alive in the sampler (`vllm.SORTED_BYTES` and its
+neighbours). Peaks that engines logged ("GiB for peak activation"), and this rule, GiB:
 
-Observed overheads without graphs, GiB per device (observed / expected by this rule):
+| model, tp, tokens, sequences | version | logged | rule |
+|---|---|---|---|
+| Llama-3.1-8B, 1, 8192, 1024 | 0.11.0 | 4.76 | 4.71 |
+| Qwen3-0.6B, 1, 8192, 1024 | 0.11.0 | 5.56 | 5.52 |
+| Qwen3-32B, 1 and 2, 8192, 1024 | 0.11.0 | 5.64 | 5.58 |
+| gpt-oss-20b, 1, 8192, 1024 | 0.11.0 | 7.38 | 7.33 |
+| Llama-3.3-70B, 2, 8192, 1024 | 0.11.0 | 4.84 | 4.77 |
+| Qwen3-Next-80B-A3B, 2, 8192, 1024 | 0.11.0 | 5.58 | 5.53 |
+| Qwen3-8B, 1, 2048, 256 | main, Feb 2026 | 1.40 | 1.40 |
+| Qwen2.5-0.5B, 1, 32768, 256 | 0.26 | 1.06 | 1.06 |
+| OPT-2.7B, 4, 8192, 256 | 0.11.0 | 0.22 | 0.21 with FlashInfer, 0.48 without |
+| Mistral-Small-3.2-24B, 1, 8192, 1024 | 0.11.0 | 2.12 | 1.83 with FlashInfer, 4.82 without |
 
-| model, tp, tokens, sequences | version | device | observed | expected | source |
-|---|---|---|---|---|---|
-| Llama-3.3-70B, 2, 8192, 1024 | 0.11.0 | H100 | 5.38 | 5.10 | llm-d-planner e50305a |
-| Qwen3-0.6B, 1, 8192, 1024 | 0.11.0 | H100 | 5.69 | 5.47 | llm-d-planner e50305a |
-| gpt-oss-20b, 1, 8192, 1024 | 0.11.0 | H100 | 7.5 | 7.15 | llm-d-planner e50305a |
-| Mistral-Small-24B, 1, 8192, 1024 | 0.11.0 | H100 | 2.26 | 4.75 | llm-d-planner e50305a |
-| Llama-3.1-70B, 4, 2048, 128 | not stated | H100 | 1.24 | 1.25 | inference-sim f90a1e3 |
-| Mistral-Nemo, 2, 1024, 128 | not stated | H100 | 1.25 | 1.26 | inference-sim f90a1e3 |
-| Yi-34B, 2, 2048, 128 | not stated | H100 | 1.16 | 0.97 | inference-sim f90a1e3 |
-| Llama-2-70B, 4, 2048, 128 | not stated | H100 | 0.86 | 0.88 | sim-to-real dcec3fd |
-| CodeLlama-34B, 2, 2048, 128 | not stated | H100 | 0.87 | 0.92 | sim-to-real dcec3fd |
-| Llama-2-7B, 1, 2048, 128 | not stated | H100 | 0.41 | 0.42 | sim-to-real dcec3fd |
-| Llama-3.1-8B, 1, 2048, 256 | not stated | A5000 | 1.35 | 1.35 | public log, eager |
-| Llama-3.3-70B, 8, 8192, 32 | main, May 2026 | H100 | 2.21 | 2.19 | vllm_hybrid 8fa80a9 |
-| Llama-3.3-70B, 8, 8192, 256 | main, May 2026 | H100 | 2.22 | 2.19 | vllm_hybrid 8fa80a9 |
-| Qwen2.5-7B, 1, 2048, 256 | main, Apr 2026 | RTX 3090 | 0.60 | 0.61 | vllm_hybrid 8fa80a9 |
-
-Where the source states no utilisation (inference-sim, sim-to-real), 0.9 was the default of the
-time; where it states no batch, the default of its version is meant. CUDA graphs, estimated or
-measured in these and other logs: 0, 0.28, 0.55 and 1.42 GiB on one device, 0.81, 1.29 and 2.23 on
-several.
+Logged memory outside torch: 0.02 to 0.14 GiB on one device, 0.55 (2 x H100), 0.21 (4 x L40S, no
+NVLink), 1.38 (2 x H200, Qwen3-Next), 1.65 (8 x H100).
 """
 
 from dataclasses import dataclass
 
-from kvscale.core.engines.vllm import GIB, Rules
+from kvscale.core.capacity.device import Device
+from kvscale.core.engines.bands import by_ranks, gib, scaled, summed
+from kvscale.core.engines.vllm import (
+    COUNTER_MILLI,
+    GIB,
+    PLAIN_BYTES,
+    SORTED_BYTES,
+    Rules,
+    second_runner,
+    unified_memory,
+)
+from kvscale.core.engines.vllm_graphs import Run, graph_estimate
 from kvscale.core.model.dtypes import BITS
 from kvscale.core.model.shape import ModelShape
 from kvscale.core.model.weights import padded_vocabulary
 from kvscale.core.values import Band
 
-ACTIVATION_LOW_PERCENT = 40
-ACTIVATION_HIGH_PERCENT = 150
-"""Band of the activation peak around the rule: observed were 45 % (Mistral-Small) to 120 %."""
-
 UNKNOWN_WIDTH = 12
 """Feed-forward width in hidden sizes of a shape that does not state it (Llama: 10.5)."""
 
+SORTED_LOW_PERCENT, SORTED_HIGH_PERCENT = 90, 112
+"""Band of a peak that a sorting sampler makes."""
 
-def _gib(low: float, expected: float, high: float) -> Band:
-    return Band(round(low * GIB), round(expected * GIB), round(high * GIB))
+LAST_SILENT_FLASHINFER = (0, 11, 0)
+FLASHINFER_LOW_PERCENT = 37
+"""Until this version a sampler that does not sort (14 of 38 bytes) is taken where FlashInfer is
+installed, which no setting shows; later it is asked for."""
+
+LOW_PERCENT, HIGH_PERCENT = 60, 150
+"""Band of any other peak."""
+
+TUNING_HIGH = round(0.4 * GIB)
+"""Buffers of kernels that are tuned in the profiling run, where no earlier run has left a cache."""
 
 
-def _by_ranks(bands: tuple[tuple[int, Band], ...], tensor_parallel: int) -> Band:
-    return next(band for ranks, band in bands if tensor_parallel >= ranks)
+_LINKED = (
+    (8, gib(0.5, 1.65, 2.6)), (4, gib(0.25, 0.7, 1.8)), (2, gib(0.2, 0.55, 1.6)),
+    (1, gib(0.0, 0.13, 0.6)),
+)  # fmt: skip
+_UNLINKED = ((8, gib(0.1, 0.4, 1.5)), (2, gib(0.05, 0.21, 1.0)), (1, gib(0.0, 0.1, 0.5)))
+"""Outside torch, by ranks of at least this: NCCL's buffers over NVLink, and over PCIe."""
 
+_COMMUNICATORS = ((2, gib(0.1, 0.35, 1.0)), (1, Band.point(0)))
+"""What NCCL and custom all-reduce take when they start, where that is counted."""
 
-_NON_TORCH = ((8, _gib(0.9, 1.65, 2.4)), (2, _gib(0.35, 0.7, 1.4)), (1, _gib(0.1, 0.25, 0.6)))
-"""CUDA context, NCCL buffers and custom all-reduce, by tensor parallelism of at least this."""
+_CONTEXT = gib(0.3, 0.5, 1.0)
+"""The CUDA context, where it is counted."""
 
-_GRAPHS = ((2, _gib(0.0, 0.7, 2.5)), (1, _gib(0.0, 0.5, 1.5)))
-"""What the engine estimates for its CUDA graphs, by tensor parallelism of at least this."""
+_PCIE = ("7.5", "8.6", "8.9", "12.0", "12.1")
+"""Compute capabilities of cards without NVLink between them."""
 
-_VISION_HIGH = round(2.5 * GIB)
-"""A vision encoder is profiled at its largest input; no log of one was found, so only `high`."""
+_ENCODER_TOKENS = 8192
+_ENCODER = gib(0.0, 1.5, 4.0)
+"""A vision encoder at its largest input, for a batch of that many tokens. Logged: 1.97 (16,384
+tokens), 2.12 (8192), about 1.5 (16,384)."""
+
+_REPACKED_PERMILLE = 80
+"""Weights in four bits that a kernel lays out anew, at most, in thousandths of them: gpt-oss-20b
+loads as 13.47 to 13.76 GiB, gpt-oss-120b as 64.38, stored as 12.83 and 60.78."""
+
+_UNIFIED_PERMILLE = (0, 20, 90)
+"""Memory that the host takes on a device that shares it, in thousandths of the total."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,64 +103,116 @@ class Overhead:
     """The overhead per device in bytes, by cause.
 
     Attributes:
-        non_torch: contexts and communication.
-        forward, sampling: expected peaks of the profiling run.
-        activation: the larger of the two, with its band.
+        non_torch: contexts, communication, and what else is not torch's.
+        buffers: that the runner keeps, where they are counted.
+        forward, sampling, encoder: expected peaks of the profiling run.
+        bytes_per_logit: of the sampling step.
+        activation: the largest of the three, with its band.
         graphs: CUDA graphs, where they are deducted; 0 otherwise.
+        repacked: what weights take beside their stored size.
         assumptions: what was assumed.
     """
 
     non_torch: Band
+    buffers: int
     forward: int
     sampling: int
+    encoder: int
+    bytes_per_logit: int
     activation: Band
     graphs: Band
+    repacked: Band
     assumptions: tuple[str, ...] = ()
 
     @property
     def total(self) -> Band:
         """All of it."""
-        parts = (self.non_torch, self.activation, self.graphs)
-        return Band(
-            sum(part.low for part in parts),
-            sum(part.expected for part in parts),
-            sum(part.high for part in parts),
-        )
+        buffers = Band.point(self.buffers)
+        return summed(self.non_torch, buffers, self.activation, self.graphs, self.repacked)
 
 
-def overhead(
-    shape: ModelShape,
-    rules: Rules,
-    tensor_parallel: int,
-    max_num_batched_tokens: int,
-    max_num_seqs: int,
-    *,
-    enforce_eager: bool,
-) -> Overhead:
+def overhead(shape: ModelShape, rules: Rules, run: Run) -> Overhead:
     """The overhead of an engine, as a band; see the module for the rule and its evidence."""
-    assumptions: tuple[str, ...] = ()
+    second = second_runner(rules, shape)
+    logits = run.max_num_seqs * padded_vocabulary(shape.vocabulary_size)
+    element = BITS.get(shape.dtype, BITS["bfloat16"]) // 8_000
+    kept = run.max_num_batched_tokens * shape.hidden_size * element
+    width, assumptions = _width(shape, run.tensor_parallel)
+    forward = run.max_num_batched_tokens * (3 * shape.hidden_size + width) * element
+    each = PLAIN_BYTES if second else rules.sampler_bytes
+    sampling = logits * each + kept
+    sees = any(group.name == "vision" for group in shape.weight_groups)
+    encoder = scaled(_ENCODER, run.max_num_batched_tokens, _ENCODER_TOKENS)
+    peak = max(forward, sampling)
+    activation = _band(peak, rules, sorts=each == SORTED_BYTES and sampling == peak)
+    if sees:
+        activation = Band(
+            activation.low,
+            max(peak, encoder.expected),
+            max(activation.high, encoder.high),
+        )
+        assumptions += ("the peak of the vision encoder is not known: up to 4 GiB for 8192 tokens",)
+    if not rules.certain:
+        sorted_high = (logits * SORTED_BYTES + kept) * SORTED_HIGH_PERCENT // 100
+        activation = Band(
+            activation.low, activation.expected, max(activation.high, sorted_high)
+        )  # fmt: skip
+    return Overhead(
+        non_torch=_non_torch(rules, run),
+        buffers=logits * COUNTER_MILLI // 1000 if second and rules.counts_buffers else 0,
+        forward=forward,
+        sampling=sampling,
+        encoder=encoder.expected if sees else 0,
+        bytes_per_logit=each,
+        activation=activation,
+        graphs=graph_estimate(shape, rules, run, second=second),
+        repacked=_repacked(shape, run.weight_bytes),
+        assumptions=assumptions + _unified(run.device),
+    )
+
+
+def _width(shape: ModelShape, tensor_parallel: int) -> tuple[int, tuple[str, ...]]:
+    """Elements per token that the widest feed-forward layer holds on one rank."""
     width = shape.feed_forward_width
     if width == 0:
         width = UNKNOWN_WIDTH * shape.hidden_size
-        assumptions = (f"the shape states no feed-forward width: {width} is taken",)
-    element = BITS.get(shape.dtype, BITS["bfloat16"]) // 8_000
-    forward = (
-        max_num_batched_tokens
-        * (3 * shape.hidden_size + -(-width // tensor_parallel))
-        * element
-    )  # fmt: skip
-    sampling = max_num_seqs * padded_vocabulary(shape.vocabulary_size) * rules.sampler_bytes
-    peak = max(forward, sampling)
-    high = peak * ACTIVATION_HIGH_PERCENT // 100
-    if any(group.name == "vision" for group in shape.weight_groups):
-        high += _VISION_HIGH
-        assumptions += ("the activation peak of the vision encoder is not known: 0 to 2.5 GiB",)
-    deducted = rules.deducts_graphs and not enforce_eager
-    return Overhead(
-        non_torch=_by_ranks(_NON_TORCH, tensor_parallel),
-        forward=forward,
-        sampling=sampling,
-        activation=Band(peak * ACTIVATION_LOW_PERCENT // 100, peak, high),
-        graphs=_by_ranks(_GRAPHS, tensor_parallel) if deducted else Band.point(0),
-        assumptions=assumptions,
-    )
+        said = f"the shape states no feed-forward width: {width} is taken"
+        return -(-width // tensor_parallel), (said,)
+    # What comes out of the experts is one hidden state for each choice, whole on every rank, and
+    # the two workspaces of the kernel are at least that wide (vllm v0.32.0 fused_moe/experts).
+    chosen = min(width, shape.experts_per_token * shape.hidden_size)
+    return chosen + max(chosen, -(-(width - chosen) // tensor_parallel)), ()
+
+
+def _band(peak: int, rules: Rules, *, sorts: bool) -> Band:
+    low, high, more = LOW_PERCENT, HIGH_PERCENT, TUNING_HIGH
+    if sorts:
+        low, high, more = SORTED_LOW_PERCENT, SORTED_HIGH_PERCENT, 0
+        if rules.version <= LAST_SILENT_FLASHINFER:
+            low = FLASHINFER_LOW_PERCENT
+    return Band(peak * low // 100, peak, peak * high // 100 + more)
+
+
+def _non_torch(rules: Rules, run: Run) -> Band:
+    device = run.device
+    apart = device.compute_capability in _PCIE or "pcie" in device.product.lower()
+    parts = [by_ranks(_UNLINKED if apart else _LINKED, run.tensor_parallel)]
+    if rules.counts_communicators:
+        parts.append(by_ranks(_COMMUNICATORS, run.tensor_parallel))
+    if rules.counts_context:
+        parts.append(_CONTEXT)
+    if unified_memory(device):
+        low, expected, high = (device.memory_bytes * share // 1000 for share in _UNIFIED_PERMILLE)
+        parts.append(Band(low, expected, high))
+    return summed(*parts)
+
+
+def _repacked(shape: ModelShape, weight_bytes: int) -> Band:
+    four = shape.quantization not in {"", "fp8"}
+    return Band(0, 0, weight_bytes * _REPACKED_PERMILLE // 1000 if four else 0)
+
+
+def _unified(device: Device) -> tuple[str, ...]:
+    if not unified_memory(device):
+        return ()
+    return ("the device shares the host's memory: what runs there comes off the KV memory",)

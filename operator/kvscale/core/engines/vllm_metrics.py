@@ -9,11 +9,18 @@ vllm/v1/metrics/loggers.py (V1). The V0 engine labels its series with `model_nam
 `engine`, the data-parallel index, and one server shows one series of a name for each of them.
 """
 
-import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from kvscale.core.engines.metric_series import (
+    EXACT,
+    Series,
+    UnreadableError,
+    checked,
+    counter,
+    of_model,
+    positive,
+)
 from kvscale.core.snapshot import EngineSample, PodMetrics
 from kvscale.core.values import Unknown
 
@@ -56,26 +63,6 @@ ENGINE_LABELS = frozenset({"engine", "model_name", "reason", "sleep_state"})
 """Labels that vLLM itself writes on the gauges and counters above."""
 
 _ENGINE_INDEX = re.compile(r"[0-9]{1,4}")
-_POSITIVE = re.compile(r"0*[1-9][0-9]{0,14}")
-_EXACT = float(2**53)
-"""Above it a double no longer tells whole numbers apart: no count of requests."""
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """One exposed number: its name as on the wire (counters with `_total`) and its labels."""
-
-    name: str
-    labels: Mapping[str, str]
-    value: float
-
-
-class _UnreadableError(Exception):
-    """Carries the Unknown that a pod's series amount to; does not leave this module."""
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.unknown = Unknown(reason, message)
 
 
 def read_pod(series: Iterable[Series], served_model_name: str = "") -> PodMetrics | Unknown:
@@ -98,33 +85,10 @@ def read_pod(series: Iterable[Series], served_model_name: str = "") -> PodMetric
             " --disable-log-stats, or correct metrics.port and metrics.path",
         )
     try:
-        pod = _Pod(_of_model(ours, served_model_name))
+        pod = _Pod(of_model(ours, served_model_name))
         return tuple(pod.sample(engine) for engine in pod.engines)
-    except _UnreadableError as error:
+    except UnreadableError as error:
         return error.unknown
-
-
-def _of_model(series: list[Series], served_model_name: str) -> list[Series]:
-    """The series of the one model; `cache_config_info` carries no model and stays."""
-    models = {one.labels["model_name"] for one in series if "model_name" in one.labels}
-    if not served_model_name:
-        if len(models) > 1:
-            raise _UnreadableError(
-                "SeveralModels",
-                f"the pod reports {len(models)} model names; set metrics.servedModelName",
-            )
-        return series
-    if models and served_model_name not in models:
-        raise _UnreadableError(
-            "ModelNotServed",
-            f"no series with model_name {served_model_name!r}; metrics.servedModelName must be"
-            " the first name of --served-model-name, or the model where that is not given",
-        )
-    return [
-        one
-        for one in series
-        if one.labels.get("model_name", served_model_name) == served_model_name
-    ]
 
 
 class _Pod:
@@ -141,12 +105,12 @@ class _Pod:
                 continue
             engine = labels.get("engine", "0")
             if not _ENGINE_INDEX.fullmatch(engine):
-                raise _UnreadableError(
+                raise UnreadableError(
                     "InvalidSeries", f"the engine label of {one.name} is not a number"
                 )
             key = (one.name, engine, labels.get("reason", labels.get("sleep_state", "")))
             if key in self._values:
-                raise _UnreadableError(
+                raise UnreadableError(
                     "DuplicateSeries",
                     f"{one.name} of engine {engine} is there twice; metrics.path must show one"
                     " server, not a collector of several",
@@ -154,13 +118,13 @@ class _Pod:
             self._values[key] = one.value
             engines.add(engine)
         if not engines:
-            raise _UnreadableError("IncompleteSeries", f"no {KV_USAGE} and no {KV_USAGE_V0}")
+            raise UnreadableError("IncompleteSeries", f"no {KV_USAGE} and no {KV_USAGE_V0}")
         self.engines = sorted(engines, key=int)
 
     def sample(self, engine: str) -> EngineSample:
         """What that engine reported."""
         if self._values.get((SLEEP_STATE, engine, "awake"), 1.0) == 0.0:
-            raise _UnreadableError(
+            raise UnreadableError(
                 "EngineAsleep", f"engine {engine} sleeps and serves nothing; wake it by /wake_up"
             )
         config = self._config.get(engine, self._config.get("", {}))
@@ -175,25 +139,25 @@ class _Pod:
             prefix_hits_total=self._counter(PREFIX_HITS, engine),
             prefix_queries_total=self._counter(PREFIX_QUERIES, engine),
             kv_blocks=self._blocks(config),
-            block_tokens=_positive(config, "block_size"),
-            kv_cache_size_tokens=_positive(config, "kv_cache_size_tokens"),
+            block_tokens=positive(config, "block_size"),
+            kv_cache_size_tokens=positive(config, "kv_cache_size_tokens"),
         )
 
     def _usage(self, engine: str) -> float:
         for name in (KV_USAGE, KV_USAGE_V0):
             value = self._values.get((name, engine, ""))
             if value is not None:
-                return _checked(value, name, engine, 1.0)
-        raise _UnreadableError(
+                return checked(value, name, engine, 1.0)
+        raise UnreadableError(
             "IncompleteSeries", f"engine {engine} shows neither {KV_USAGE} nor {KV_USAGE_V0}"
         )
 
     def _count(self, name: str, engine: str, reason: str = "") -> int:
         value = self._values.get((name, engine, reason))
         if value is None:
-            raise _UnreadableError("IncompleteSeries", f"engine {engine} shows no {name}")
-        if not _checked(value, name, engine, _EXACT).is_integer():
-            raise _UnreadableError(
+            raise UnreadableError("IncompleteSeries", f"engine {engine} shows no {name}")
+        if not checked(value, name, engine, EXACT).is_integer():
+            raise UnreadableError(
                 "InvalidSeries", f"{name} of engine {engine} is not a whole number"
             )
         return int(value)
@@ -205,8 +169,7 @@ class _Pod:
         return self._count(WAITING, engine)
 
     def _counter(self, name: str, engine: str) -> float | None:
-        value = self._values.get((name, engine, ""))
-        return value if value is not None and math.isfinite(value) and value >= 0.0 else None
+        return counter(self._values.get((name, engine, "")))
 
     def _blocks(self, config: Mapping[str, str]) -> int | None:
         """Blocks of one engine: a server with several shows their sum on each of them.
@@ -214,24 +177,5 @@ class _Pod:
         Source: vLLM 0.9 to 0.32, vllm/v1/engine/utils.py and core_client.py, "Sum num_gpu_blocks
         from all engines in DP case"; `kv_cache_size_tokens` is not summed there.
         """
-        total = _positive(config, "num_gpu_blocks")
+        total = positive(config, "num_gpu_blocks")
         return total // len(self.engines) or None if total is not None else None
-
-
-def _checked(value: float, name: str, engine: str, highest: float) -> float:
-    """The value, if it can be one."""
-    if not math.isfinite(value):
-        flaw = "not a finite number"
-    elif value < 0.0:
-        flaw = "negative"
-    elif value > highest:
-        flaw = f"above {highest:g}"
-    else:
-        return value
-    raise _UnreadableError("InvalidSeries", f"{name} of engine {engine} is {flaw}")
-
-
-def _positive(labels: Mapping[str, str], name: str) -> int | None:
-    """A positive integer label; None when unset ("None"), absent or anything else."""
-    text = labels.get(name, "")
-    return int(text) if _POSITIVE.fullmatch(text) else None

@@ -1,23 +1,26 @@
 """Reading a Hugging Face config.json into a ModelShape."""
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.model.architectures import ARCHITECTURES, Architecture
 from kvscale.core.model.dimensions import (
-    Dimensions,
     longest_sequence,
     read_dimensions,
     widest_feed_forward,
 )
 from kvscale.core.model.dtypes import BITS, canonical
 from kvscale.core.model.fields import Fields, Refused, shown
-from kvscale.core.model.layer_kinds import refuse_sliding_window, refuse_unsupported_layers
+from kvscale.core.model.layers import layer_groups
 from kvscale.core.model.quantization import read_quantization
-from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape
+from kvscale.core.model.shape import ModelShape
 from kvscale.core.model.vision import vision_groups
 from kvscale.core.model.weights import weight_groups
+
+MOST_LETTERS = 100
+"""Letters of an architecture's name that are compared with the known ones."""
 
 
 def read_shape(
@@ -50,16 +53,10 @@ def _read(
         )
     top = Fields(config)
     text = top.child("text_config") or top
-    refuse_unsupported_layers(top)
-    if text is not top:
-        refuse_unsupported_layers(text)
     label, architecture = _architecture(top)
     dtype = _dtype(top, text)
     dimensions = read_dimensions(text, top, architecture, dtype)
     longest = longest_sequence(text)
-    refuse_sliding_window(
-        text, dimensions.layers, longest, needs_switch=architecture.window_needs_switch
-    )
     stored = read_quantization(_quantization_fields(top, text, quantization))
     return ModelShape(
         name=name,
@@ -67,7 +64,9 @@ def _read(
         hidden_size=dimensions.hidden,
         vocabulary_size=dimensions.vocabulary,
         attention_heads=dimensions.heads,
-        layer_groups=(_layer_group(dimensions),),
+        layer_groups=layer_groups(
+            text, label, dimensions, needs_switch=architecture.window_needs_switch
+        ),
         weight_groups=(
             *weight_groups(dimensions, architecture, stored),
             *vision_groups(architecture.vision, top, dtype),
@@ -77,6 +76,10 @@ def _read(
         dtype=dtype,
         quantization=stored.method,
         feed_forward_width=widest_feed_forward(dimensions),
+        depth=dimensions.layers,
+        draft_layers=_draft_layers(text, label),
+        notes=(stored.note,) if stored.note else (),
+        experts_per_token=dimensions.experts.per_token if dimensions.experts else 0,
     )
 
 
@@ -87,10 +90,17 @@ def _architecture(top: Fields) -> tuple[str, Architecture]:
         raise Refused(
             "UnknownArchitecture",
             "architectures",
-            f"architectures[0] is {shown(label)}, which is not known here: declare the model by "
-            f"model.shape. Known are {', '.join(sorted(ARCHITECTURES))}",
+            f"architectures[0] is {shown(label)}, which is none of the {len(ARCHITECTURES)} known "
+            f"here{_closest(label)}: declare the model by model.shape",
         )
     return label, ARCHITECTURES[label]
+
+
+def _closest(label: object) -> str:
+    """The names that a mistyped one may stand for, for a message; "" where nothing is close."""
+    text = label[:MOST_LETTERS] if isinstance(label, str) else ""
+    close = get_close_matches(text, ARCHITECTURES, n=3, cutoff=0.7)
+    return f" (close to it {'are' if len(close) > 1 else 'is'} {', '.join(close)})" if close else ""
 
 
 def _dtype(top: Fields, text: Fields) -> str:
@@ -119,11 +129,15 @@ def _quantization_fields(
                 return found
     if beside is None:
         return None
-    file = Fields({"hf_quant_config": beside}).child("hf_quant_config")
-    return file.child("quantization") if file is not None else None
+    return Fields({"hf_quant_config": beside}).child("hf_quant_config")
 
 
-def _layer_group(d: Dimensions) -> LayerGroup:
-    if d.latent is not None:
-        return LayerGroup(LayerKind.MLA, d.layers, 1, d.latent.kv_rank + d.latent.rope, 0)
-    return LayerGroup(LayerKind.FULL_ATTENTION, d.layers, d.kv_heads, d.head_dim, d.head_dim)
+_DRAFT_KEYS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
+
+
+def _draft_layers(text: Fields, label: str) -> int:
+    """Layers for multi-token prediction that come with the checkpoint."""
+    key = next((key for key in _DRAFT_KEYS if text.has(key)), "")
+    # Qwen3-Next has one and does not say so (vllm v0.32.0 qwen3_next_mtp.py).
+    own = int(label == "Qwen3NextForCausalLM")
+    return text.integer(key, 0, 64, default=own) if key else own

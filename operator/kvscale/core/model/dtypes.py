@@ -33,12 +33,14 @@ class KvDtype:
         bits_milli: thousandths of a bit per element, block scales included.
         head_scale_bytes: bytes of scale per head and token, once for K and once for V.
         latent: whether MLA's latent can be stored so.
+        latent_only: nothing else can.
     """
 
     name: str
     bits_milli: int
     head_scale_bytes: int = 0
     latent: bool = True
+    latent_only: bool = False
 
     def side_bytes(self, elements: int) -> int:
         """Bytes of one K (or V) vector of one head and token; rounded up to a byte."""
@@ -58,6 +60,9 @@ _KV = {
     "fp8_per_token_head": KvDtype("fp8_per_token_head", 8_000, 4, latent=False),
     # 4 bits and one fp8 scale per 16 elements.
     "nvfp4": KvDtype("nvfp4", 4_500, latent=False),
+    # Packed rows of sparse MLA, whose size `core.capacity.blocks` knows.
+    "fp8_ds_mla": KvDtype("fp8_ds_mla", 8_000, latent_only=True),
+    "nvfp4_ds_mla": KvDtype("nvfp4_ds_mla", 4_500, latent_only=True),
 }
 
 KV_DTYPES = tuple(_KV)

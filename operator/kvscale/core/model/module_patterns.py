@@ -15,20 +15,45 @@ from fnmatch import translate
 
 from kvscale.core.model.fields import Refused
 
-MOST_PATTERNS = 100_000
+MOST_PATTERNS = 50_000
 MOST_CHARACTERS = 300
-MOST_WILDCARDS = 512
-"""Wildcards that may apply to one module."""
+MOST_WILDCARDS = 32
+"""Wildcards with more than a star at the end."""
+MOST_SPECIAL = 4096
+MOST_PREFIXES = 512
+"""Wildcards with a star at the end that may apply to one module."""
 MOST_EXPRESSIONS = 32
+MOST_STARS = 10
+"""Stars of a wildcard; a checkpoint's have three at most."""
+MOST_DIGITS = 5
+"""Characters behind "layers." that are looked at for its number."""
 MOST_REPEATS = 2
 """Repeats of an expression: its running time grows with that power of a name's length."""
 
 _WRAPPER = "language_model."
 """Prefix of the text model's modules in a multimodal checkpoint."""
 
-_LAYER = re.compile(r"(?:^|\.)layers\.(\d{1,4})(?=$|\.)")
+_LAYERS = "layers."
+_BEFORE_LAYERS = frozenset({
+    "", "model.", "backbone.", "transformer.", "text_model.", "language_model.",
+    "language_model.model.", "model.language_model.", "model.language_model.model.",
+})  # fmt: skip
+"""What checkpoints write before the layers of the text model; others (a draft's) are not its."""
+
+_LAYER = re.compile(r"(?:^|\.)layers\.(\d{1,4})(?=$|\.|\*)")
+_ANY_LAYER = re.compile(r"[A-Za-z_|()^$\-]*")
 _SAFE = re.compile(r"[\w\-.*+?^$|()\\\[\]]*")
+_PREFIX = re.compile(r"[^*?\[]*\*")
+_BACK = re.compile(r"\\[1-9]")
 _NESTED = re.compile(r"[)\]][*+?]|[*+?][*+]")
+
+
+def _of_text_model(pattern: str) -> str:
+    """The pattern as the text model alone would write it ("model.layers. ...")."""
+    at = pattern.find(_LAYERS)
+    if at >= 0 and pattern[:at] in _BEFORE_LAYERS:
+        return "model." + pattern[at:]
+    return pattern.removeprefix(_WRAPPER)
 
 
 def _refused(field: str, what: str) -> Refused:
@@ -39,8 +64,8 @@ def _refused(field: str, what: str) -> Refused:
     )
 
 
-def _expression(text: str, field: str) -> re.Pattern[str]:
-    """A regular expression, if its running time is bounded.
+def _expression(text: str, field: str) -> str:
+    """A regular expression, less what follows a match, if its running time is bounded.
 
     Raises:
         Refused: too long, a repeated group, too many repeats, or not an expression at all.
@@ -50,82 +75,135 @@ def _expression(text: str, field: str) -> re.Pattern[str]:
         len(text) <= MOST_CHARACTERS
         and _SAFE.fullmatch(text)
         and not _NESTED.search(bare)
+        and not _BACK.search(bare)
         and sum(bare.count(sign) for sign in "*+") <= MOST_REPEATS
     ):
         try:
-            return re.compile(bare)
+            re.compile(bare)
         except re.error:
             pass
+        else:
+            return bare
     raise _refused(
         field, f"the regular expression {text[:60]!r}, whose running time has no bound here"
     )
 
 
-def _alternatives(wildcards: Sequence[str], field: str) -> re.Pattern[str]:
+def _floats(body: str) -> bool:
+    """Whether the expression matches after anything, in all its alternatives."""
+    return body.startswith(".*") and "|" not in re.sub(r"\([^()]*\)", "", body)
+
+
+def _together(expressions: Sequence[str]) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{text})" for text in expressions) or r"(?!)")
+
+
+def _alternatives(wildcards: Iterable[str]) -> re.Pattern[str]:
     """One expression for all the wildcards, each of which also covers what lies below it.
 
     A shell wildcard becomes atomic groups, which do not backtrack.
-
-    Raises:
-        Refused: more than `MOST_WILDCARDS`.
     """
-    if len(wildcards) > MOST_WILDCARDS:
-        raise _refused(field, f"more than {MOST_WILDCARDS} wildcards for one module")
     bodies = "|".join(re.sub(r"\\[Zz]$", "", translate(wildcard)) for wildcard in wildcards)
-    return re.compile(rf"(?:{bodies})(?:\..*)?\Z")
+    return re.compile(rf"(?:{bodies})(?:\..*)?\Z" if bodies else r"(?!)")
+
+
+def _any_layer(pattern: str) -> bool:
+    """Whether a pattern without the number of a layer says the same of every layer."""
+    for part in (".*", ".+", "\\.", "*", "."):
+        pattern = pattern.replace(part, "")
+    return _ANY_LAYER.fullmatch(pattern) is not None
 
 
 class ModulePatterns:
     """A list of modules by pattern; asks whether a module is in it."""
 
-    __slots__ = ("_by_layer", "_expressions", "_names", "_wildcards")
+    __slots__ = (
+        "_anywhere", "_expressions", "_lasts", "_layers", "_names", "_prefixes", "_wildcards"
+    )  # fmt: skip
 
     def __init__(self, patterns: Iterable[object], field: str) -> None:
-        """Sort the patterns by how they are matched; wildcards by the layer that they name.
+        """Sort the patterns by how they are matched; prefixes by the layer that they name.
 
         Raises:
             Refused: an expression that cannot be run, or too many of a kind.
         """
-        names: set[str] = set()
-        wildcards: dict[str, list[str]] = {}
-        self._expressions: list[re.Pattern[str]] = []
-        for pattern in patterns:
-            if not isinstance(pattern, str):
-                continue  # no module has such a name
+        given = {pattern for pattern in patterns if type(pattern) is str}
+        together = "\n".join(given)
+        special = (
+            {pattern for pattern in given if "*" in pattern or pattern.startswith("re:")}
+            if "*" in together or "re:" in together  # told at once: most lists have none
+            else set()
+        )
+        self._names = given - special
+        prefixes: dict[str, list[str]] = {}
+        wildcards: list[str] = []
+        expressions: list[str] = []
+        if len(special) > MOST_SPECIAL:
+            raise _refused(field, f"more than {MOST_SPECIAL} wildcards and expressions")
+        for pattern in sorted(special):
+            bare = _of_text_model(pattern)
+            layer = _LAYER.search(bare)
             if pattern.startswith("re:"):
-                if len(self._expressions) == MOST_EXPRESSIONS:
-                    raise _refused(field, f"more than {MOST_EXPRESSIONS} regular expressions")
-                self._expressions.append(_expression(pattern.removeprefix("re:"), field))
-            elif "*" in pattern and len(pattern) <= MOST_CHARACTERS:
-                bare = pattern.removeprefix(_WRAPPER)
-                layer = _LAYER.search(bare)
-                wildcards.setdefault(layer[1] if layer else "", []).append(bare)
-            else:
-                names.add(pattern.removeprefix(_WRAPPER))
-        self._names = names
-        self._wildcards = _alternatives(wildcards.pop("", []) or ["\0"], field)
-        self._by_layer = {
-            layer: _alternatives(found, field) for layer, found in wildcards.items()
-        }  # fmt: skip
+                expressions.append(pattern.removeprefix("re:"))
+            elif _PREFIX.fullmatch(bare):
+                prefixes.setdefault(layer[1] if layer else "", []).append(bare[:-1])
+            elif bare.count("*") > MOST_STARS:
+                raise _refused(field, f"the wildcard {bare[:60]!r} of more than {MOST_STARS} stars")
+            elif len(pattern) <= MOST_CHARACTERS:
+                wildcards.append(bare)
+        widest = max(map(len, prefixes.values()), default=0)
+        for kind, number, most in (
+            ("regular expressions", len(expressions), MOST_EXPRESSIONS),
+            ("wildcards", len(wildcards), MOST_WILDCARDS),
+            ("wildcards for one module", widest, MOST_PREFIXES),
+        ):
+            if number > most:
+                raise _refused(field, f"more than {most} {kind}")
+        bodies = [_expression(text, field) for text in expressions]
+        self._anywhere = _together([body for body in bodies if _floats(body)])
+        self._expressions = _together([body for body in bodies if not _floats(body)])
+        self._wildcards = _alternatives(wildcards)
+        self._prefixes = {layer: tuple(found) for layer, found in prefixes.items()}
+        self._lasts = {name.rpartition(".")[2] for name in self._names}
+        self._layers = self._named_layers([*expressions, *wildcards, *prefixes.get("", ())])
+
+    def _named_layers(self, layerless: Iterable[str]) -> frozenset[int] | None:
+        """The layers that a pattern tells from others; None: it may be any."""
+        if not all(map(_any_layer, layerless)):
+            return None
+        behind = {text[:MOST_DIGITS] for text in "\n".join(self._names).split(_LAYERS)[1:]}
+        numbers = {text.partition("\n")[0].partition(".")[0] for text in behind}
+        numbers.update(self._prefixes)
+        return frozenset(int(number) for number in numbers if number.isdecimal())
+
+    def names_layer(self, index: int) -> bool:
+        """Whether a pattern may tell that layer from another one."""
+        return self._layers is None or index in self._layers
 
     def __contains__(self, module: str) -> bool:
         """Whether the module, or something that holds it, is in the list."""
         parts = module.split(".")
-        runs = (
+        runs = [
             ".".join(parts[first:last])
-            for first in range(len(parts))
-            for last in range(first + 1, len(parts) + 1)
+            for last in range(1, len(parts) + 1)
+            if parts[last - 1] in self._lasts
+            for first in range(last)
             # A number alone names no module.
             if last - first > 1 or not parts[first].isdigit()
-        )
+        ]
+        runs += [
+            before + run for run in runs if run.startswith(_LAYERS) for before in _BEFORE_LAYERS
+        ]
+        runs += [_WRAPPER + run for run in runs if run == module]
         if not self._names.isdisjoint(runs) or self._wildcards.match(module):
             return True
         layer = _LAYER.search(module)
-        own = self._by_layer.get(layer[1]) if layer else None
-        if own is not None and own.match(module):
+        own = self._prefixes.get(layer[1], ()) if layer else ()
+        if module.startswith((*own, *self._prefixes.get("", ()))):
             return True
-        return any(
-            found.match(name)
-            for found in self._expressions
-            for name in (module, f"{_WRAPPER}{module}")
+        # What matches after anything matches behind the prefix of a multimodal checkpoint too.
+        return (
+            self._anywhere.match(f"{_WRAPPER}{module}") is not None
+            or self._expressions.match(module) is not None
+            or self._expressions.match(f"{_WRAPPER}{module}") is not None
         )

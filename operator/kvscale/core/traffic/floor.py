@@ -13,27 +13,24 @@ while its cache is nearly empty.
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Literal
 
 from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
 from kvscale.core.capacity.device import Device
-from kvscale.core.capacity.step_time import StepTime, chunk_pairs, step_time
+from kvscale.core.capacity.step_time import step_time
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.shape import ModelShape
-from kvscale.core.spec import Traffic
+from kvscale.core.spec import Planning, PlanningMode, Traffic
 from kvscale.core.trace import Step, Trace
-from kvscale.core.traffic.lengths import ONE, whole
+from kvscale.core.traffic.overflow_plan import OverflowPlan, Rates, overflow_plan
 from kvscale.core.traffic.profile import Profile, profile
 from kvscale.core.traffic.residency import (
     PREFILL_SHARE_LIMIT,
+    FloorBound,
     Residence,
-    residence,
     significant,
 )
+from kvscale.core.traffic.service import Service, service
 from kvscale.core.values import Unknown
-
-FloorBound = Literal["KV", "Sequences", "Prefill"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +41,14 @@ class Floor:
         at_mean, at_peak: replicas at the mean and at the peak rate; None where that rate is not
             declared.
         bound: what limits one engine at these lengths.
-        footprint_tokens, footprint_blocks: the request that the plan budgets for.
+        footprint_tokens, footprint_blocks: the request at the planning percentile, which the
+            plan budgets for in mode Percentile.
         planned_batch_milli: resident sequences of one engine, in thousandths.
         residence_seconds: how long a request holds cache.
         requests_per_minute_milli: what one replica serves, in thousandths.
         profile: the lengths behind it, with their assumptions and problems.
         trace: the arithmetic.
+        overflow: the probabilities behind it, in mode OverflowProbability.
     """
 
     at_mean: int | None
@@ -62,6 +61,7 @@ class Floor:
     requests_per_minute_milli: int
     profile: Profile
     trace: Trace = ()
+    overflow: OverflowPlan | None = None
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -84,6 +84,8 @@ def floor(
     percentile: int,
     target_occupancy_percent: int,
     engines_per_replica: int,
+    mode: PlanningMode = PlanningMode.PERCENTILE,
+    overflow_per_million: int = Planning().overflow_per_million,
 ) -> Floor | Unknown:
     """Replicas for the declared traffic, sized on the low end of the capacity's band.
 
@@ -96,6 +98,9 @@ def floor(
         percentile: the planning percentile of prompt + output.
         target_occupancy_percent: share of the usable blocks that the plan fills.
         engines_per_replica: engines (data-parallel ranks) in one replica.
+        mode: whether the planning percentile of each request is budgeted for, at the target
+            occupancy, or the probability that an engine's requests exceed its memory.
+        overflow_per_million: that probability.
 
     Returns:
         Unknown with the field that is missing, or with what the device table or the engine lacks:
@@ -113,19 +118,41 @@ def floor(
     model = step_time(shape, engine, device)
     if isinstance(model, Refusal):
         return Unknown(model.reason, f"{model.field}: {model.message}")
+    served = service(model, requests, capacity.max_num_batched_tokens)
+    rates = (traffic.mean_per_minute, traffic.peak_per_minute)
     budget = _Budget.of(capacity, requests, percentile, target_occupancy_percent)
+    if mode is PlanningMode.OVERFLOW_PROBABILITY:
+        plan = overflow_plan(
+            served,
+            requests,
+            capacity,
+            rates=rates,
+            per_million=overflow_per_million,
+            engines_per_replica=engines_per_replica,
+        )
+        return plan if isinstance(plan, Unknown) else _by_overflow(plan, budget, requests, rates)
+    return _by_percentile(budget, served, requests, rates, engines_per_replica)
+
+
+def _by_percentile(
+    budget: "_Budget",
+    served: Service,
+    requests: Profile,
+    rates: Rates,
+    engines_per_replica: int,
+) -> Floor | Unknown:
     if budget.footprint_blocks > budget.usable_blocks:
         return Unknown(
             "PlanningRequestDoesNotFit",
-            f"a p{percentile} request of {budget.footprint_tokens} tokens needs "
+            f"a p{budget.percentile} request of {budget.footprint_tokens} tokens needs "
             f"{budget.footprint_blocks} KV blocks, an engine may have only "
             f"{budget.usable_blocks}: add devices to the engine or lower planning.percentile",
         )
-    stay = _stay(model, requests, budget.batch, capacity.max_num_batched_tokens)
+    stay = served.at(budget.batch)
     replica_rate = stay.requests_per_second * engines_per_replica
     steps = [*budget.trace(), *requests.residents.trace(), *stay.trace()]
     replicas: dict[str, int | None] = {}
-    for name, per_minute in (("Mean", traffic.mean_per_minute), ("Peak", traffic.peak_per_minute)):
+    for name, per_minute in zip(("Mean", "Peak"), rates, strict=True):
         if per_minute is None:
             replicas[name] = None
             continue
@@ -143,6 +170,26 @@ def floor(
         requests_per_minute_milli=int(replica_rate * 60_000),
         profile=requests,
         trace=tuple(steps),
+    )
+
+
+def _by_overflow(plan: OverflowPlan, budget: "_Budget", requests: Profile, rates: Rates) -> Floor:
+    at_mean, at_peak = (
+        None if rate is None else (0 if count is None else count.replicas)
+        for rate, count in zip(rates, (plan.at_mean, plan.at_peak), strict=True)
+    )
+    return Floor(
+        at_mean=at_mean,
+        at_peak=at_peak,
+        bound=plan.bound,
+        footprint_tokens=budget.footprint_tokens,
+        footprint_blocks=budget.footprint_blocks,
+        planned_batch_milli=int(plan.largest.batch * 1000),
+        residence_seconds=plan.largest.seconds,
+        requests_per_minute_milli=int(plan.replica_rate * 60_000),
+        profile=requests,
+        trace=(*requests.residents.trace(), *plan.largest.trace(), *plan.trace),
+        overflow=plan,
     )
 
 
@@ -215,34 +262,6 @@ class _Budget:
                 ),
             ),
         )
-
-
-@lru_cache(maxsize=512)
-def _stay(model: StepTime, requests: Profile, batch: float, chunk_tokens: int) -> Residence:
-    prefill = work = 0.0
-    for weight, length in requests.prompt.cells():
-        tokens = whole(length)
-        prefill += weight * model.prefill_seconds(tokens, chunk_tokens)
-        work += weight * model.compute_seconds(tokens, chunk_pairs(0, tokens))
-    return residence(
-        batch=batch,
-        prefill_seconds=prefill / ONE,
-        prefill_work_seconds=work / ONE,
-        output_tokens=requests.residents.output_tokens,
-        step_seconds=_step_seconds(model, batch, requests.residents.resident_tokens),
-    )
-
-
-def _step_seconds(model: StepTime, batch: float, resident_tokens: float) -> float:
-    """A decode step at a batch that is no whole number: straight between its neighbours."""
-    below = max(1, math.floor(batch))
-
-    def at(sequences: int) -> float:
-        return model.seconds(
-            decode_sequences=sequences, resident_tokens=round(sequences * resident_tokens)
-        )
-
-    return at(below) + max(0.0, batch - below) * (at(below + 1) - at(below))
 
 
 def _rate_steps(

@@ -11,7 +11,7 @@ whole curve by one exponent, which leaves every declared percentile where it is.
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, pairwise
@@ -55,8 +55,8 @@ class Lengths:
     """A distribution of lengths in tokens.
 
     Attributes:
-        values: the length at each of `LEVELS`, ascending; straight in between. The longest 0.05 %
-            of requests are counted as the 99.95th percentile.
+        values: the length at each of `LEVELS`, ascending; straight in between. In a fitted one the
+            longest 0.05 % of requests are counted as the 99.95th percentile.
     """
 
     values: tuple[float, ...]
@@ -155,12 +155,22 @@ def fit(declared: LengthPercentiles, field: str) -> Fit | Unknown:
             f"{field} declares one percentile: lengths are taken as lognormal with p90 / p50 = 3.6"
             + (", bent to the declared mean" if declared.mean else "")
         )
-    if declared.p99 is None:
-        assumptions.append(f"{field} declares no p99: the tail goes on at its last slope")
     if declared.mean is None:
-        return Fit(_curve(knots, 1.0), tuple(assumptions))
-    lengths, problem = _bent(knots, declared.mean, field)
-    return Fit(lengths, tuple(assumptions), problem)
+        lengths, problem = _curve(knots, 1.0), None
+    else:
+        lengths, problem = _bent(knots, declared.mean, field)
+    return Fit(lengths, (*assumptions, _tail(declared, field, lengths)), problem)
+
+
+def _tail(declared: LengthPercentiles, field: str, lengths: Lengths) -> str:
+    """What is assumed beyond the highest percentile: no declaration reaches p99.9."""
+    rare = whole(lengths.quantile(0.999))
+    if declared.p99 is not None:
+        return f"{field}: beyond p99 the tail goes on at its last slope, p99.9 at {rare} tokens"
+    return (
+        f"{field} declares no p99: the tail goes on at its last slope, p99 at "
+        f"{lengths.tokens(99)} and p99.9 at {rare} tokens"
+    )
 
 
 def declared_percentiles(declared: LengthPercentiles) -> tuple[tuple[int, float], ...]:
@@ -183,21 +193,38 @@ def total(prompt: Lengths, output: Lengths) -> Lengths:
     prompts, outputs = tuple(prompt.cells()), tuple(output.cells())
     sums = [p + o for _, p in prompts for _, o in outputs]
     weights = [v * w for v, _ in prompts for w, _ in outputs]
-    order = sorted(range(len(sums)), key=sums.__getitem__)
-    # A sum stands at the middle of its weight; levels are in ONE's square until they are shared.
-    ascending = [weights[i] for i in order]
-    ends = accumulate(ascending)
-    middles = [end - weight / 2 for end, weight in zip(ends, ascending, strict=True)]
-    levels = [0.0, *middles, float(ONE * ONE)]
     first, last = prompt.values[0] + output.values[0], prompt.values[-1] + output.values[-1]
-    lengths = [first, *[sums[i] for i in order], last]
-    values = []
+    return _at_levels(sums, weights, first, last)
+
+
+def of_points(values: Sequence[float], weights: Sequence[float]) -> Lengths:
+    """The distribution of weighted lengths, such as those of a trace.
+
+    Args:
+        values: lengths in tokens, at least one.
+        weights: of each, above 0.
+    """
+    return _at_levels(values, weights, min(values), max(values))
+
+
+def _at_levels(
+    values: Sequence[float], weights: Sequence[float], first: float, last: float
+) -> Lengths:
+    """Weighted points as quantiles: a point stands at the middle of its weight."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    ascending = [weights[i] for i in order]
+    ends = [*accumulate(ascending)]
+    middles = [end - weight / 2 for end, weight in zip(ends, ascending, strict=True)]
+    levels = [0.0, *middles, float(ends[-1])]
+    scale = ends[-1] / ONE
+    lengths = [first, *[values[i] for i in order], last]
+    quantiles = []
     for level in LEVELS:
-        right = max(1, bisect_left(levels, level * ONE))
-        low, high = levels[right - 1] / ONE, levels[right] / ONE
-        share = (level - low) / (high - low)
-        values.append(lengths[right - 1] + share * (lengths[right] - lengths[right - 1]))
-    return Lengths(tuple(values))
+        right = min(max(1, bisect_left(levels, level * scale)), len(levels) - 1)
+        low, high = levels[right - 1] / scale, levels[right] / scale
+        share = min(1.0, (level - low) / (high - low))
+        quantiles.append(lengths[right - 1] + share * (lengths[right] - lengths[right - 1]))
+    return Lengths(tuple(quantiles))
 
 
 def whole(tokens: float) -> int:

@@ -1,11 +1,22 @@
 """The requests that a pool declares, as one engine meets them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import mul
 
 from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.spec import LengthPercentiles, Traffic
-from kvscale.core.traffic.lengths import Fit, Lengths, declared_percentiles, fit, total
+from kvscale.core.traffic.lengths import (
+    ONE,
+    Fit,
+    Lengths,
+    declared_percentiles,
+    fit,
+    of_points,
+    total,
+)
+from kvscale.core.traffic.requests import Requests
 from kvscale.core.traffic.residency import Residents, residents
 from kvscale.core.values import Unknown
 
@@ -16,6 +27,9 @@ CACHED = 4096
 """Answers kept: one per declaration, with room for a large fleet. One takes milliseconds, and every
 status asks for it again."""
 
+TELLS_P999 = 1000
+"""Requests of a trace below which none is beyond its p99.9."""
+
 
 @dataclass(frozen=True, slots=True)
 class Profile:
@@ -23,11 +37,12 @@ class Profile:
 
     Attributes:
         prompt, output: each alone.
-        total: prompt + output, independent of each other.
+        total: prompt + output, independent of each other unless a trace says how they go together.
         residents: what the sequences in an engine hold.
         assumptions: one sentence each.
         problems: where the declaration contradicts itself or the engine; the numbers are then
             those of the nearest traffic that does not.
+        measured: prompt and output together, where a trace gives them; capped as the rest.
     """
 
     prompt: Lengths
@@ -36,6 +51,36 @@ class Profile:
     residents: Residents
     assumptions: tuple[str, ...] = ()
     problems: tuple[Refusal, ...] = ()
+    measured: Requests | None = None
+
+    def requests(self, max_model_len: int) -> Requests:
+        """Prompt and output together, on an engine that accepts sequences of that length."""
+        return self.measured or independent(self.prompt, self.output, max_model_len)
+
+    def prompts(self) -> Iterable[tuple[float, float]]:
+        """Weight and length of the prompts; the weights add up to 1."""
+        if self.measured is not None:
+            return zip(self.measured.weights, self.measured.prompts, strict=True)
+        return ((weight / ONE, length) for weight, length in self.prompt.cells())
+
+
+@lru_cache(maxsize=64)
+def independent(prompt: Lengths, output: Lengths, max_model_len: int) -> Requests:
+    """Requests whose prompts and outputs know nothing of each other."""
+    prompts, outputs = _points(prompt), _points(output)
+    return Requests(
+        tuple(length for length, _ in prompts for _ in outputs),
+        tuple(length for _ in prompts for length, _ in outputs),
+        tuple(share * other for _, share in prompts for _, other in outputs),
+    ).capped(max_model_len)
+
+
+def _points(lengths: Lengths) -> list[tuple[float, float]]:
+    """Length and share of each cell; cells of one length are one point."""
+    shares: dict[float, float] = {}
+    for weight, length in lengths.cells():
+        shares[length] = shares.get(length, 0.0) + weight / ONE
+    return list(shares.items())
 
 
 @lru_cache(maxsize=CACHED)
@@ -49,6 +94,13 @@ def profile(traffic: Traffic | None, max_model_len: int) -> Profile | Unknown:
     """
     if traffic is None:
         return Unknown("TrafficNotDeclared", "spec.traffic is not declared: add its lengths")
+    if traffic.requests is not None:
+        return _of_trace(traffic.requests, max_model_len)
+    return _of_percentiles(traffic, max_model_len)
+
+
+def _of_percentiles(traffic: Traffic, max_model_len: int) -> Profile | Unknown:
+    """The profile of declared lengths."""
     if traffic.prompt_tokens is None:
         return Unknown("TrafficNotDeclared", f"{PROMPT_FIELD} is not declared: add its mean or p95")
     if traffic.output_tokens is None:
@@ -71,15 +123,67 @@ def profile(traffic: Traffic | None, max_model_len: int) -> Profile | Unknown:
 
 
 def _assumptions(both: Lengths, max_model_len: int) -> tuple[str, ...]:
-    independent = "prompt and output lengths are taken as independent, and no prefix as cached"
-    above = both.share_above(max_model_len)
-    if above <= 0:
-        return (independent,)
-    capped = (
-        f"{above:.2%} of the requests reach the engine's maximum length of {max_model_len} tokens "
+    independence = "prompt and output lengths are taken as independent, and no prefix as cached"
+    return (independence, *_cut(both.share_above(max_model_len), max_model_len))
+
+
+def _cut(share: float, max_model_len: int) -> tuple[str, ...]:
+    if share <= 0:
+        return ()
+    told = (
+        f"{share:.2%} of the requests reach the engine's maximum length of {max_model_len} tokens "
         "and are counted at it"
     )
-    return (independent, capped)
+    return (told,)
+
+
+def _of_trace(requests: Requests, max_model_len: int) -> Profile:
+    """The profile of measured requests."""
+    joint = (
+        f"prompt and output lengths are those of {requests.count} requests of a trace, each with "
+        "its own output; no prefix is taken as cached"
+    )
+    rare = (
+        f"a trace of {requests.count} requests does not tell p99.9: its longest request is taken "
+        "for it"
+    )
+    told = (joint,) if requests.count >= TELLS_P999 else (joint, rare)
+    longer = requests.longer_than(max_model_len)
+    share = 0.0 if longer is None else sum(longer.weights)
+    long_prompts = sum(
+        weight
+        for prompt, weight in zip(requests.prompts, requests.weights, strict=True)
+        if prompt > max_model_len
+    )
+    problems: tuple[Refusal, ...] = ()
+    if long_prompts > 0:
+        problems = (
+            Refusal(
+                "TrafficExceedsModelLength",
+                "--trace",
+                f"{long_prompts:.2%} of the trace's prompts are longer than the {max_model_len} "
+                "tokens that the engine accepts: raise --max-model-len or choose another trace",
+            ),
+        )
+    kept = requests.capped(max_model_len)
+    return Profile(
+        of_points(kept.prompts, kept.weights),
+        of_points(kept.outputs, kept.weights),
+        of_points(kept.totals(), kept.weights),
+        _residents(kept),
+        (*told, *_cut(share, max_model_len)),
+        problems,
+        kept,
+    )
+
+
+def _residents(requests: Requests) -> Residents:
+    """What the sequences in an engine hold: every length of a request is held for one step."""
+    points = zip(requests.weights, requests.prompts, requests.outputs, strict=True)
+    held = sum(weight * o * (p + o / 2) for weight, p, o in points)
+    prompts = sum(map(mul, requests.weights, requests.prompts))
+    outputs = sum(map(mul, requests.weights, requests.outputs))
+    return Residents(prompts, outputs, held / outputs)
 
 
 def _problems(

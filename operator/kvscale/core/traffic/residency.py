@@ -9,6 +9,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
+from typing import Literal
 
 from kvscale.core.trace import Step, Trace
 from kvscale.core.traffic.lengths import ONE, Lengths
@@ -16,6 +17,9 @@ from kvscale.core.traffic.lengths import ONE, Lengths
 PREFILL_SHARE_LIMIT = 0.75
 """Largest share of an engine's time that a plan gives to prompts: at 0.75 decode steps take four
 times as long, and beyond it queues grow out of proportion."""
+
+FloorBound = Literal["KV", "Sequences", "Prefill"]
+"""What limits the load of one engine: its memory, its slots, or the time for prompts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""The catalogue of presets, generated from the public configs in the repository."""

@@ -1,0 +1,135 @@
+"""The capacity of an engine by the start of another one of the same build."""
+
+from dataclasses import replace
+
+from kvscale.core.capacity.budget import expected_overhead
+from kvscale.core.capacity.calibration import FIELD, GIB, Calibration
+from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
+from kvscale.core.capacity.device import Device
+from kvscale.core.capacity.engine import engine_capacity
+from kvscale.core.capacity.settings import resolve
+from kvscale.core.engines.config import EngineConfig, EngineKind
+from kvscale.core.engines.vllm_memory import Overhead
+from kvscale.core.model.shape import ModelShape
+from kvscale.core.trace import Step
+from kvscale.core.values import Band
+
+
+def calibrated_capacity(
+    shape: ModelShape, engine: EngineConfig, device: Device, calibration: Calibration
+) -> EngineCapacity | Refusal:
+    """What one engine holds, where a start of its build is known.
+
+    Args:
+        shape: the model.
+        engine: as it is started. With `--kv-cache-memory-bytes` nothing is left to calibrate.
+        device: one of its devices.
+        calibration: of that build.
+    """
+    if engine.kv_cache_memory_bytes is not None:
+        return engine_capacity(shape, engine, device)
+    memory = kv_memory(shape, engine, device, calibration)
+    if isinstance(memory, Refusal):
+        return memory
+    if memory.expected <= 0:
+        return Refusal(
+            "ModelDoesNotFit",
+            "--gpu-memory-utilization",
+            f"{FIELD}: {-memory.expected / GIB:.2f} GiB per device are missing before there is "
+            "any KV; raise --gpu-memory-utilization",
+        )
+    parts: list[EngineCapacity] = []
+    for one in (memory.expected, memory.low, memory.high):
+        found = engine_capacity(shape, engine, device, max(1, one))
+        if isinstance(found, Refusal):
+            if not parts:
+                return found
+            found = parts[0]
+        parts.append(found)
+    return _joined(parts, _step(memory, calibration), calibration.assumptions)
+
+
+def kv_memory(
+    shape: ModelShape, engine: EngineConfig, device: Device, calibration: Calibration
+) -> Band | Refusal:
+    """KV memory per device, as far as the log's rounding and a change of the batch leave it open.
+
+    It may be negative, where nothing is left.
+    """
+    settings = resolve(shape, engine, device) if engine.kind is EngineKind.VLLM else None
+    if isinstance(settings, Refusal):
+        return settings
+    utilization = engine.memory_utilization_milli or calibration.utilization_milli
+    change = Band.point(0)
+    if settings is not None:
+        utilization = settings.memory_utilization_milli
+        change = _change(shape, engine, device, calibration)
+    step = utilization - calibration.utilization_milli
+    share, kv = calibration.share, calibration.kv
+    ends = sorted((share.low * step // 1000, share.high * step // 1000))
+    return Band(
+        kv.low + ends[0] - change.high,
+        kv.expected + share.expected * step // 1000 - change.expected,
+        kv.high + ends[1] - change.low,
+    )
+
+
+def _change(
+    shape: ModelShape, engine: EngineConfig, device: Device, calibration: Calibration
+) -> Band:
+    """What the overhead grows by where the batch, the graphs or the version are others.
+
+    Half of a computed change is left open, and a quarter of what the two bands differ by. Buffers
+    of the runner count for what is left open alone where the version is not known to keep them.
+    """
+    now, then = resolve(shape, engine, device), resolve(shape, calibration.booted, device)
+    if isinstance(now, Refusal) or isinstance(then, Refusal):
+        return Band.point(0)
+    after = expected_overhead(now, engine, device, 0)
+    before = expected_overhead(then, calibration.booted, device, 0)
+    change = after.total.expected - before.total.expected
+    spread = abs(change) // 2 + abs(_width(after) - _width(before)) // 4
+    if not (now.rules.certain and then.rules.certain):
+        change -= after.buffers - before.buffers
+    return Band(change - spread, change, change + spread)
+
+
+def _width(taken: Overhead) -> int:
+    return taken.total.high - taken.total.low
+
+
+def _joined(
+    parts: list[EngineCapacity], step: Step, assumptions: tuple[str, ...]
+) -> EngineCapacity:
+    expected, low, high = parts
+
+    def band(name: str) -> Band:
+        return Band(*(getattr(part, name).expected for part in (low, expected, high)))
+
+    return replace(
+        expected,
+        kv_memory_bytes=band("kv_memory_bytes"),
+        kv_blocks=band("kv_blocks"),
+        kv_cache_size_tokens=band("kv_cache_size_tokens"),
+        max_concurrency_milli=band("max_concurrency_milli"),
+        assumptions=expected.assumptions + assumptions,
+        trace=(step, *expected.trace),
+    )
+
+
+def _step(memory: Band, calibration: Calibration) -> Step:
+    return Step(
+        "calibratedKvMemoryBytes",
+        memory.expected,
+        "bytes",
+        "KV of the logged start + total x change of the utilisation - change of the overhead",
+        (
+            ("loggedKvBytes", calibration.kv.expected),
+            ("totalBytes", calibration.share.expected),
+            ("loggedUtilization", calibration.utilization_milli / 1000),
+            ("takenBytes", calibration.taken),
+            ("low", memory.low),
+            ("high", memory.high),
+        ),
+        "the engine's own log",
+    )

@@ -1,0 +1,73 @@
+"""Layers that predict several tokens ahead: part of the pool where speculation uses them.
+
+A checkpoint may bring layers for multi-token prediction (DeepSeek-V3, GLM, Qwen3.5, MiMo). An
+engine loads them only for speculation by them; they are then ordinary layers of the last pipeline
+stage, with KV in the same pool (vllm v0.32.0 model_executor/models/deepseek_mtp.py). An EAGLE head
+is a checkpoint of its own: one layer, in the published ones with the heads of its target
+(llama_eagle.py), as which it is counted here.
+"""
+
+from dataclasses import replace
+
+from kvscale.core.engines.config import EngineConfig
+from kvscale.core.model.compressed import INDEX_STORAGE, LATENT_STORAGE
+from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape, WeightGroup
+
+OWN_DRAFT = "mtp"
+"""Methods that end so draft with layers of the checkpoint itself ("mtp", "deepseek_mtp", ...)."""
+
+EAGLE = ("eagle", "eagle3")
+"""Methods that draft with a head of one layer."""
+
+_KEPT = (LayerKind.FULL_ATTENTION, LayerKind.MLA, LayerKind.SPARSE_INDEXER)
+
+
+def draft_layers(shape: ModelShape, engine: EngineConfig) -> int:
+    """Layers with a cache that the engine drafts with."""
+    if engine.speculative_method in EAGLE:
+        return 1
+    return shape.draft_layers if engine.speculative_method.endswith(OWN_DRAFT) else 0
+
+
+def with_drafts(shape: ModelShape, engine: EngineConfig) -> ModelShape:
+    """The model with the layers that the engine drafts with."""
+    drafts = draft_layers(shape, engine)
+    if not drafts:
+        return shape
+    places = tuple(range(shape.layers, shape.layers + drafts))
+    return replace(
+        shape,
+        layer_groups=tuple(_longer(group, places) for group in shape.layer_groups),
+        weight_groups=(*shape.weight_groups, *_weights(shape, drafts)),
+        depth=shape.layers,
+    )
+
+
+def _longer(group: LayerGroup, places: tuple[int, ...]) -> LayerGroup:
+    # DeepSeek-V4 drafts by a layer with the window alone (compress ratio 0).
+    window = group.kind is LayerKind.SLIDING_WINDOW_MLA and group.storage == LATENT_STORAGE
+    if not window and (group.kind not in _KEPT or group.storage == INDEX_STORAGE):
+        return group
+    own = group.positions or range(group.layers)
+    return replace(group, layers=group.layers + len(places), positions=(*own, *places))
+
+
+def _weights(shape: ModelShape, drafts: int) -> list[WeightGroup]:
+    """A prediction layer is as heavy as the last one, and has a matrix that joins two inputs."""
+    last = shape.layers - 1
+    found = []
+    for group in shape.weight_groups:
+        held = group.layer_positions or range(*(group.layer_span or (0, shape.layers)))
+        if group.stage == "all" and last in held:
+            share = group.parameters * drafts // len(held)
+            found.append(
+                replace(group, parameters=share, stage="last", layer_span=None, layer_positions=())
+            )
+    plain = next((g.bits_per_parameter_milli for g in shape.weight_groups if g.stage == "first"), 0)
+    joined = 2 * shape.hidden_size * shape.hidden_size * drafts
+    return [
+        *found,
+        WeightGroup(
+            "draftProjection", joined, plain or 16_000, split_by_tensor_parallel=False, stage="last"
+        ),
+    ]
