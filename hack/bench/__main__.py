@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 
-from bench import capacity, decide, plan, reaction, scrape, sim
+from bench import capacity, configs, decide, plan, reaction, scrape, sim
 from bench.figures import Figure, table
 from bench.machine import describe
 
@@ -14,6 +14,7 @@ BENCHMARKS: Mapping[str, Callable[[], list[Figure]]] = {
     "scrape": scrape.run,
     "reaction": reaction.run,
     "sim": sim.run,
+    "configs": configs.run,
     "capacity": capacity.run,
     "plan": plan.run,
 }

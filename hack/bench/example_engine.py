@@ -3,7 +3,7 @@
 from typing import TypeVar
 
 from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.device_table import find_device
+from kvscale.core.capacity.devices.table import find_device
 from kvscale.core.capacity.engine import engine_capacity
 from kvscale.core.capacity.step_time import step_time
 from kvscale.core.engines.config import EngineConfig

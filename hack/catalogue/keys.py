@@ -12,9 +12,9 @@ FREE = frozenset({"config_groups", "dynamic", "extra_config", "quantized_layers"
 
 
 def names_in(folder: Path) -> frozenset[str]:
-    """Every short string constant of the modules of a folder, a superset of the keys they read."""
+    """Short string constants of the modules below a folder: the keys they read, and more."""
     names: set[str] = set()
-    for path in sorted(folder.glob("*.py")):
+    for path in sorted(folder.rglob("*.py")):
         if path.name in GENERATED:
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

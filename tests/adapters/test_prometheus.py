@@ -13,7 +13,7 @@ from kvscale.adapters.prometheus import PrometheusSource
 from kvscale.adapters.prometheus_query import TIME_LABEL, by_pod, escape, promql
 from kvscale.adapters.sources import PrometheusSettings
 from kvscale.core.engines.metrics import SERIES_NAMES, USAGE_NAMES
-from kvscale.core.engines.vllm_metrics import KV_USAGE, RUNNING, WAITING
+from kvscale.core.engines.vllm.metrics import KV_USAGE, RUNNING, WAITING
 from kvscale.core.values import Known, Unknown
 from kvscale.ports import MetricsTarget
 

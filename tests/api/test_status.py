@@ -12,7 +12,7 @@ from kvscale.api.status import build_status
 from kvscale.api.status_decision import MAX_TRACE_STEPS, two_digits
 from kvscale.api.status_size import LARGEST_BYTES
 from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.device import Device
+from kvscale.core.capacity.devices.device import Device
 from kvscale.core.decide.decision import (
     Bound,
     BoundName,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvscale.app.resolve import Resolution, resolve
-from kvscale.core.capacity.device import Device
-from kvscale.core.capacity.device_table import GIB, find_device
+from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.devices.table import GIB, find_device
 from kvscale.core.engines.config import EngineConfig, EngineKind
 from kvscale.core.model.presets import preset
 from kvscale.core.model.shape import ModelShape

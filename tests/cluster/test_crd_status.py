@@ -11,7 +11,7 @@ import yaml
 from kvscale.api.parse import parse_pool
 from kvscale.api.status import InferencePoolStatus, build_status
 from kvscale.core.capacity.ceiling import EngineCapacity
-from kvscale.core.capacity.device import Device
+from kvscale.core.capacity.devices.device import Device
 from kvscale.core.decide.decision import (
     Bound,
     BoundName,

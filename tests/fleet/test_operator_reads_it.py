@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kvscale.adapters.metrics_text import parse
-from kvscale.core.engines.vllm_metrics import read_pod
+from kvscale.core.engines.vllm.metrics import read_pod
 from kvscale.core.snapshot import EngineSample
 from kvscale.core.values import Unknown
 from kvscale.fleet.fleet import FleetPod

@@ -3,7 +3,7 @@
 from kvscale.api.rules import ApiModel
 from kvscale.api.scaling import BehaviorModel, DirectionModel
 from kvscale.api.status_types import Int64, Sentence, Sentences, Word
-from kvscale.core.capacity.device import Device
+from kvscale.core.capacity.devices.device import Device
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.snapshot import PoolSnapshot
 from kvscale.core.spec import Actuation, OnUnknown, PlanningMode, PoolSpec, TrafficSource

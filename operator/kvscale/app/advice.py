@@ -9,8 +9,8 @@ from kvscale.app.plan_cost_view import lever_lines
 from kvscale.app.plan_view import currency_of
 from kvscale.app.tables import facts
 from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.device import Device
-from kvscale.core.capacity.device_table import find_device
+from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.devices.table import find_device
 from kvscale.core.values import Unknown
 from kvscale.ports import WorkloadRecord
 

@@ -12,7 +12,7 @@ from kvscale.app.tables import band, facts, notes, number, size, size_band, tabl
 from kvscale.core.capacity.calibrated import calibrated_capacity
 from kvscale.core.capacity.calibration import calibrate
 from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.device import Device
+from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.engine import engine_capacity
 from kvscale.core.capacity.planning import (
     LengthCeiling,

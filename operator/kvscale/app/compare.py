@@ -7,10 +7,10 @@ from itertools import product
 from kvscale.app.plan import Plan, plan
 from kvscale.app.plan_cost import PlanCost
 from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.device import Device
-from kvscale.core.capacity.device_table import find_device
-from kvscale.core.capacity.lever_candidates import has_fp8
-from kvscale.core.capacity.price import Price
+from kvscale.core.capacity.cost.candidates import has_fp8
+from kvscale.core.capacity.cost.price import Price
+from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.devices.table import find_device
 from kvscale.core.spec import PoolSpec
 from kvscale.core.trace import find
 from kvscale.core.traffic.floor import Floor

@@ -7,8 +7,8 @@ Each costs a walk over all nodes, so an answer is kept for as long as the nodes 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kvscale.core.capacity.device import Device
-from kvscale.core.capacity.device_labels import device_of_node
+from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.devices.labels import device_of_node
 from kvscale.core.decide.fit import admits
 from kvscale.core.snapshot import NodeState, PodNeeds
 from kvscale.core.values import Unknown

@@ -12,9 +12,10 @@ from kvscale.app.plan_inputs import blank_workload, for_planning
 from kvscale.app.prices import prices_of
 from kvscale.app.resolve import resolve
 from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.device import Device
+from kvscale.core.capacity.cost.levers import Lever, levers
+from kvscale.core.capacity.cost.price import Price
+from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.engine import engine_capacity
-from kvscale.core.capacity.levers import Lever, levers
 from kvscale.core.capacity.planning import (
     LengthCeiling,
     headroom,
@@ -22,7 +23,6 @@ from kvscale.core.capacity.planning import (
     planning_lengths,
 )
 from kvscale.core.capacity.policies import Policies, policies
-from kvscale.core.capacity.price import Price
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.shape import ModelShape
 from kvscale.core.spec import PlanningMode, PoolSpec

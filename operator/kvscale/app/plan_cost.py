@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.cost import (
+from kvscale.core.capacity.cost.moves import Move, cost_moves
+from kvscale.core.capacity.cost.price import Price
+from kvscale.core.capacity.cost.tokens import (
     CostPoint,
     RateCost,
     ceiling_batch,
@@ -13,9 +15,7 @@ from kvscale.core.capacity.cost import (
     planning_batch,
     rate_cost,
 )
-from kvscale.core.capacity.cost_moves import Move, cost_moves
-from kvscale.core.capacity.device import Device
-from kvscale.core.capacity.price import Price
+from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.step_time import step_time
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.shape import ModelShape

@@ -2,8 +2,8 @@
 
 from kvscale.app.capacity import Document
 from kvscale.app.plan_cost import PlanCost
-from kvscale.core.capacity.levers import Lever, Standing
-from kvscale.core.capacity.price import MICROS, Price
+from kvscale.core.capacity.cost.levers import Lever, Standing
+from kvscale.core.capacity.cost.price import MICROS, Price
 from kvscale.core.values import Band
 
 

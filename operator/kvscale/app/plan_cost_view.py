@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from kvscale.app.plan import Plan
 from kvscale.app.tables import WIDTH, facts, number, size, table
-from kvscale.core.capacity.levers import Lever, Standing
+from kvscale.core.capacity.cost.levers import Lever, Standing
+from kvscale.core.capacity.cost.price import MICROS
 from kvscale.core.capacity.policies import Policy
-from kvscale.core.capacity.price import MICROS
 from kvscale.core.values import Band, Unknown
 
 _POLICIES = {

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kvscale.core.capacity.device import Device
-from kvscale.core.capacity.device_table import find_device
-from kvscale.core.capacity.price import DEFAULT_CURRENCY, Price
-from kvscale.core.capacity.price_table import list_price
+from kvscale.core.capacity.cost.price import DEFAULT_CURRENCY, Price
+from kvscale.core.capacity.cost.price_table import list_price
+from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.devices.table import find_device
 from kvscale.core.spec import PoolSpec
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 from kvscale.app.inventory import Inventory
 from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.device import Device
-from kvscale.core.capacity.device_labels import device_of_node, is_device
-from kvscale.core.capacity.device_table import find_device
+from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.devices.labels import device_of_node, is_device
+from kvscale.core.capacity.devices.table import find_device
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.snapshot import PodNeeds
 from kvscale.core.spec import DeviceOverrides

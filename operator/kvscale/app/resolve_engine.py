@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from kvscale.core.capacity.device_labels import is_device
+from kvscale.core.capacity.devices.labels import is_device
 from kvscale.core.engines.arguments import Container, ServerArguments, choose_server
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.server_arguments import camel_case

@@ -23,8 +23,8 @@ from kvscale.cli.errors import fail
 from kvscale.cli.files import exists, in_directory, read_json
 from kvscale.cli.output import Output, OutputOption, emit, one_line, refuse
 from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.device import Device
-from kvscale.core.capacity.device_table import find_device
+from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.devices.table import find_device
 from kvscale.core.engines.config import EngineConfig, EngineKind
 from kvscale.core.model.config_json import read_shape
 from kvscale.core.model.presets import preset

@@ -24,7 +24,7 @@ from kvscale.cli.plot_file import check_plot, write_plot
 from kvscale.cli.pool_files import FileOption, ManifestOption, mend, read_pool
 from kvscale.cli.trace_file import TraceOption, with_trace
 from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.device_table import CARDS
+from kvscale.core.capacity.devices.table import CARDS
 
 MOST_OPTIONS = 400
 ALL = "all"

@@ -12,9 +12,9 @@ from kvscale.cli.errors import fail
 from kvscale.cli.files import read_mapping
 from kvscale.cli.output import one_line
 from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.device import Device
-from kvscale.core.capacity.device_table import find_device
-from kvscale.core.capacity.price import DEFAULT_CURRENCY, MICROS, Price
+from kvscale.core.capacity.cost.price import DEFAULT_CURRENCY, MICROS, Price
+from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.devices.table import find_device
 from kvscale.core.spec import PoolSpec
 
 MOST_PER_HOUR = 1_000_000

@@ -8,10 +8,10 @@ from matplotlib.ticker import FuncFormatter
 
 from kvscale.app.plan import Plan
 from kvscale.app.plan_cost import PlanCost
-from kvscale.core.capacity.cost import hourly, per_million, tokens_per_second
+from kvscale.core.capacity.cost.price import MICROS
+from kvscale.core.capacity.cost.tokens import hourly, per_million, tokens_per_second
 from kvscale.core.capacity.engine import sequences_at
 from kvscale.core.capacity.policies import Policy
-from kvscale.core.capacity.price import MICROS
 from kvscale.core.spec import PlanningMode
 from kvscale.core.traffic.floor import Floor
 from kvscale.core.traffic.service import Service

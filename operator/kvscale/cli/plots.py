@@ -11,7 +11,7 @@ from kvscale.app.compare import Comparison
 from kvscale.app.compare_view import label
 from kvscale.app.plan import Plan
 from kvscale.cli.plot_panels import cost_panel, length_panel, policy_panel, rate_panel
-from kvscale.core.capacity.price import MICROS
+from kvscale.core.capacity.cost.price import MICROS
 from kvscale.core.trace import counted
 
 STYLE: Any = {

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kvscale.core.capacity.device import Device
+from kvscale.core.capacity.devices.device import Device
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.shape import ModelShape
 from kvscale.core.spec import Mode, PoolSpec

@@ -6,7 +6,7 @@ Every tunable has its default here, so that absent means one thing. The API keep
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kvscale.core.capacity.price import Price
+from kvscale.core.capacity.cost.price import Price
 from kvscale.core.engines.config import EngineKind
 from kvscale.core.model.shape import ModelShape
 from kvscale.core.traffic.requests import Requests

@@ -7,7 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.cost import (
+from kvscale.core.capacity.cost.moves import cost_moves, halved_prompts
+from kvscale.core.capacity.cost.price import MICROS, Price
+from kvscale.core.capacity.cost.price_table import PRICES, list_price
+from kvscale.core.capacity.cost.tokens import (
     ceiling_batch,
     cost_point,
     decoding,
@@ -17,12 +20,9 @@ from kvscale.core.capacity.cost import (
     rate_cost,
     tokens_per_second,
 )
-from kvscale.core.capacity.cost_moves import cost_moves, halved_prompts
-from kvscale.core.capacity.device import Device
-from kvscale.core.capacity.device_table import CARDS, find_device
+from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.devices.table import CARDS, find_device
 from kvscale.core.capacity.engine import engine_capacity
-from kvscale.core.capacity.price import MICROS, Price
-from kvscale.core.capacity.price_table import PRICES, list_price
 from kvscale.core.capacity.step_time import StepTime, step_time
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.presets import preset

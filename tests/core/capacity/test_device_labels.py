@@ -12,9 +12,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvscale.core.capacity.device import Device
-from kvscale.core.capacity.device_labels import device_of_node
-from kvscale.core.capacity.device_table import GIB, MIB, find_device
+from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.devices.labels import device_of_node
+from kvscale.core.capacity.devices.table import GIB, MIB, find_device
 from kvscale.core.values import Unknown
 
 NODES = Path(__file__).parents[2] / "data" / "nodes"
@@ -40,7 +40,7 @@ T4, A10G, L4, L40S = (
     ("Tesla-T4", 14.85),
     ("NVIDIA-A10G", 22.26),
     ("NVIDIA-L4", 22.27),
-    ("NVIDIA-L40S", 44.54),
+    ("NVIDIA-L40S", 44.42),
 )
 H100 = ("NVIDIA-H100-80GB-HBM3", 79.18)
 TABLE = [
@@ -61,7 +61,7 @@ TABLE = [
     ("karpenter_g6e_xlarge", GPU, None, L40S),
     ("karpenter_g6e_48xlarge", GPU, None, L40S),
     ("karpenter_p5en_48xlarge", GPU, None, ("NVIDIA-H200", 139.8)),
-    ("karpenter_p6-b200_48xlarge", GPU, None, ("NVIDIA-B200", 177.27)),
+    ("karpenter_p6-b200_48xlarge", GPU, None, ("NVIDIA-B200", 178.35)),
     ("karpenter_p6-b300_48xlarge", GPU, None, ("NVIDIA-B300-SXM6-AC", 265.91)),
     ("karpenter_g6f_large", GPU, None, ("NoDevices", None)),  # an eighth of a card is no resource
     ("karpenter_g6f_large", GPU, ONE, ("SharedDevice", None)),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kvscale.core.capacity.blocks import CacheFormat, bytes_per_token
 from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.device import Device
+from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.engine import engine_capacity, sequences_at
 from kvscale.core.capacity.placement import stages, weight_bytes
 from kvscale.core.engines.config import EngineConfig

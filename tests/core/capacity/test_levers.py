@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from kvscale.core.capacity.ceiling import EngineCapacity
-from kvscale.core.capacity.device import Device
-from kvscale.core.capacity.device_table import find_device
+from kvscale.core.capacity.cost.candidates import candidates, has_fp8
+from kvscale.core.capacity.cost.levers import LEAST_GAIN, MOST, MOST_LOSS, Lever, levers
+from kvscale.core.capacity.cost.price import Price
+from kvscale.core.capacity.cost.price_table import list_price
+from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.devices.table import find_device
 from kvscale.core.capacity.engine import engine_capacity
-from kvscale.core.capacity.lever_candidates import candidates, has_fp8
-from kvscale.core.capacity.levers import LEAST_GAIN, MOST, MOST_LOSS, Lever, levers
-from kvscale.core.capacity.price import Price
-from kvscale.core.capacity.price_table import list_price
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.presets import preset
 from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape, WeightGroup

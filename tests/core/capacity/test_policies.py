@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.device_table import find_device
+from kvscale.core.capacity.devices.table import find_device
 from kvscale.core.capacity.engine import engine_capacity
 from kvscale.core.capacity.policies import Policies, Policy, policies
 from kvscale.core.engines.config import EngineConfig

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.device import Device
+from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.roofline import SparseWeights, StepTime, chunk_pairs
 from kvscale.core.capacity.step_time import (
     COMPUTE_EFFICIENCY,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from kvscale.core.capacity.device_table import find_device
+from kvscale.core.capacity.devices.table import find_device
 from kvscale.core.capacity.engine import engine_capacity
 from kvscale.core.decide.blocks import EngineBlocks
 from kvscale.core.decide.declared import read_declared

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kvscale.adapters.metrics_text import parse
 from kvscale.core.engines.metrics import SERIES_NAMES, Series, read_pod
-from kvscale.core.engines.sglang_metrics import (
+from kvscale.core.engines.sglang.metrics import (
     CACHED_TOKENS,
     MAX_TOKENS,
     PAGE_SIZE,

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.device import Device
-from kvscale.core.engines.vllm import (
+from kvscale.core.capacity.devices.device import Device
+from kvscale.core.engines.vllm.rules import (
     Rules,
     batch_defaults,
     printed_tokens,

@@ -3,14 +3,14 @@
 import pytest
 
 from kvscale.core.engines.config import EngineConfig
-from kvscale.core.engines.vllm import Rules, rules_of
-from kvscale.core.engines.vllm_allocation import (
+from kvscale.core.engines.vllm.allocation import (
     TableRules,
     keeps_prefixes,
     scheduling,
     state_grid,
     table_rules,
 )
+from kvscale.core.engines.vllm.rules import Rules, rules_of
 from kvscale.core.model.fields import Refused
 from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape, StatePart
 

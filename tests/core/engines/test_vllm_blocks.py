@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from kvscale.core.capacity.blocks import RULES, CacheFormat
 from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.engines.vllm import Rules, rules_of
-from kvscale.core.engines.vllm_blocks import BlockDevice, BlockSize, block_size
+from kvscale.core.engines.vllm.blocks import BlockDevice, BlockSize, block_size
+from kvscale.core.engines.vllm.rules import Rules, rules_of
 from kvscale.core.model.dtypes import kv_dtype
 from kvscale.core.model.shape import LayerGroup, LayerKind, StatePart
 

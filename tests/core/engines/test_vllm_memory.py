@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvscale.core.capacity.device import Device
-from kvscale.core.engines.vllm import Rules, rules_of
-from kvscale.core.engines.vllm_graphs import Run, sizes
-from kvscale.core.engines.vllm_memory import Overhead, overhead
+from kvscale.core.capacity.devices.device import Device
+from kvscale.core.engines.vllm.graphs import Run, sizes
+from kvscale.core.engines.vllm.memory import Overhead, overhead
+from kvscale.core.engines.vllm.rules import Rules, rules_of
 from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape, WeightGroup
 
 GIB = 1 << 30

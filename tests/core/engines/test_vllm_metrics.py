@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvscale.core.engines.vllm_metrics import (
+from kvscale.core.engines.vllm.metrics import (
     CACHE_CONFIG,
     KV_USAGE,
     KV_USAGE_V0,

@@ -6,7 +6,7 @@ import pytest
 
 from bench.hostile_configs import Hostile, hostile_configs, slow_configs
 from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.device_table import find_device
+from kvscale.core.capacity.devices.table import find_device
 from kvscale.core.capacity.engine import engine_capacity
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.config_json import read_shape

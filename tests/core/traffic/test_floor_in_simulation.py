@@ -7,7 +7,7 @@ from statistics import fmean
 import pytest
 
 from kvscale.core.capacity.ceiling import EngineCapacity
-from kvscale.core.capacity.device_table import find_device
+from kvscale.core.capacity.devices.table import find_device
 from kvscale.core.capacity.engine import engine_capacity
 from kvscale.core.capacity.roofline import StepTime
 from kvscale.core.capacity.step_time import step_time

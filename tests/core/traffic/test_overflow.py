@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvscale.core.capacity.ceiling import CacheGroup, EngineCapacity
-from kvscale.core.capacity.device import Device
+from kvscale.core.capacity.devices.device import Device
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape, WeightGroup
 from kvscale.core.spec import LengthPercentiles, Planning, PlanningMode, Traffic

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from kvscale.core.capacity.ceiling import CacheGroup, EngineCapacity
-from kvscale.core.capacity.device import Device
+from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.roofline import StepTime
 from kvscale.core.capacity.step_time import step_time
 from kvscale.core.engines.config import EngineConfig

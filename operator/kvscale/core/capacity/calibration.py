@@ -13,10 +13,10 @@ rest is alike.
 from dataclasses import dataclass, replace
 
 from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.device import Device
+from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.engine import engine_capacity
 from kvscale.core.capacity.placement import stages, weight_bytes
-from kvscale.core.capacity.settings import Settings, resolve
+from kvscale.core.capacity.vllm.settings import Settings, resolve
 from kvscale.core.engines.boot_log import BootLog
 from kvscale.core.engines.config import EngineConfig, EngineKind
 from kvscale.core.model.shape import ModelShape

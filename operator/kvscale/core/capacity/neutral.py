@@ -1,6 +1,6 @@
 """What does not depend on which engine it is: the model as it is loaded, and its speed.
 
-Settings are resolved once, by `core.capacity.settings`, in vLLM's terms; other engines take from
+Settings are resolved once, by `core.capacity.vllm.settings`, in vLLM's terms; other engines take from
 there what is about the model (its formats, how it is split, how long it may be) and put refusals
 into their own words.
 """
@@ -10,8 +10,8 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.device import Device
-from kvscale.core.capacity.settings import Settings, resolve
+from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.vllm.settings import Settings, resolve
 from kvscale.core.engines.config import EngineConfig, EngineKind
 from kvscale.core.model.dtypes import kv_dtype
 from kvscale.core.model.shape import ModelShape

@@ -6,7 +6,7 @@ from functools import lru_cache
 from statistics import NormalDist
 
 from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.device import Device
+from kvscale.core.capacity.devices.device import Device
 from kvscale.core.decide import reasons
 from kvscale.core.decide.blocks import NULL_BLOCKS, EngineBlocks
 from kvscale.core.decide.demand import Footprint, Load

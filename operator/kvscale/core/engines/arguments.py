@@ -16,10 +16,10 @@ from kvscale.core.engines.launch import (
     find_launches,
 )
 from kvscale.core.engines.server_arguments import ServerArguments, UnreadSetting
-from kvscale.core.engines.sglang_arguments import read_sglang
-from kvscale.core.engines.trtllm_arguments import read_tensorrt_llm
+from kvscale.core.engines.sglang.arguments import read_sglang
+from kvscale.core.engines.trtllm.arguments import read_tensorrt_llm
 from kvscale.core.engines.unread import shown
-from kvscale.core.engines.vllm_arguments import read_vllm
+from kvscale.core.engines.vllm.arguments import read_vllm
 from kvscale.core.values import Unknown
 
 __all__ = ["Container", "ServerArguments", "UnreadSetting", "choose_server", "read_arguments"]

@@ -5,11 +5,10 @@ Pure: where the series come from (a scrape, Prometheus) is the adapters' busines
 
 from collections.abc import Callable, Iterable
 
-from kvscale.core.engines import sglang_metrics, trtllm_metrics, vllm_metrics
 from kvscale.core.engines.metric_series import Series
-from kvscale.core.engines.sglang_metrics import read_sglang_pod
-from kvscale.core.engines.trtllm_metrics import read_trtllm_pod
-from kvscale.core.engines.vllm_metrics import read_pod as read_vllm_pod
+from kvscale.core.engines.sglang import metrics as sglang
+from kvscale.core.engines.trtllm import metrics as trtllm
+from kvscale.core.engines.vllm import metrics as vllm
 from kvscale.core.snapshot import PodMetrics
 from kvscale.core.values import Unknown
 
@@ -18,24 +17,22 @@ __all__ = ["ENGINE_LABELS", "SERIES_NAMES", "USAGE_NAMES", "Series", "read_pod"]
 _ENGINES: tuple[
     tuple[str, tuple[str, ...], Callable[[Iterable[Series], str], PodMetrics | Unknown]], ...
 ] = (
-    ("vLLM", vllm_metrics.SERIES_NAMES, read_vllm_pod),
-    ("SGLang", sglang_metrics.SERIES_NAMES, read_sglang_pod),
-    ("TensorRT-LLM", trtllm_metrics.SERIES_NAMES, read_trtllm_pod),
+    ("vLLM", vllm.SERIES_NAMES, vllm.read_pod),
+    ("SGLang", sglang.SERIES_NAMES, sglang.read_sglang_pod),
+    ("TensorRT-LLM", trtllm.SERIES_NAMES, trtllm.read_trtllm_pod),
 )
 SERIES_NAMES = tuple(name for _, names, _ in _ENGINES for name in names)
 """Every series that is read, as exposed: a source fetches these and no more."""
 
 USAGE_NAMES = (
-    vllm_metrics.KV_USAGE,
-    vllm_metrics.KV_USAGE_V0,
-    sglang_metrics.TOKEN_USAGE,
-    trtllm_metrics.KV_UTILIZATION,
+    vllm.KV_USAGE,
+    vllm.KV_USAGE_V0,
+    sglang.TOKEN_USAGE,
+    trtllm.KV_UTILIZATION,
 )
 """The series that each engine always shows one of: what says when a pod was sampled."""
 
-ENGINE_LABELS = (
-    vllm_metrics.ENGINE_LABELS | sglang_metrics.ENGINE_LABELS | trtllm_metrics.ENGINE_LABELS
-)
+ENGINE_LABELS = vllm.ENGINE_LABELS | sglang.ENGINE_LABELS | trtllm.ENGINE_LABELS
 """Labels that the engines themselves write."""
 
 

@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from kvscale.core.engines.config import EngineConfig
-from kvscale.core.engines.flags import Flag
+from kvscale.core.engines.flag import Flag
+from kvscale.core.engines.flag_reading import Stated, parse_value
 from kvscale.core.engines.unread import MARK, shown
-from kvscale.core.engines.vllm_flags import Stated, parse_value
 from kvscale.core.values import Unknown
 
 

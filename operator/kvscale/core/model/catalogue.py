@@ -497,10 +497,10 @@ CONFIGS = {
 "qk_nope_head_dim":128,"qk_rope_head_dim":64,"rope_scaling":{"factor":40,
 "original_max_position_embeddings":4096,"type":"yarn"},"tie_word_embeddings":false,
 "topk_method":"noaux_tc","torch_dtype":"bfloat16","v_head_dim":128,"vocab_size":129280},
-"quantization":{"quantization":{"quant_algo":"NVFP4","kv_cache_quant_algo":"FP8","group_size":16,
-"exclude_modules":["lm_head","model.layers.*.self_attn.kv_a_proj_with_mqa",
-"model.layers.*.self_attn.kv_b_proj","model.layers.*.self_attn.q_a_proj",
-"model.layers.*.self_attn.q_b_proj","model.layers.61*"]}}}
+"quantization":{"producer":{"name":"modelopt"},"quantization":{"quant_algo":"NVFP4",
+"kv_cache_quant_algo":"FP8","group_size":16,"exclude_modules":["lm_head",
+"model.layers.*.self_attn.kv_a_proj_with_mqa","model.layers.*.self_attn.kv_b_proj",
+"model.layers.*.self_attn.q_a_proj","model.layers.*.self_attn.q_b_proj","model.layers.61*"]}}}
 """,
     "nvidia/DeepSeek-V3.2-NVFP4": """
 {"config":{"architectures":["DeepseekV32ForCausalLM"],"attention_bias":false,
@@ -511,11 +511,11 @@ CONFIGS = {
 "num_key_value_heads":128,"num_nextn_predict_layers":1,"q_lora_rank":1536,"qk_nope_head_dim":128,
 "qk_rope_head_dim":64,"rope_scaling":{"factor":40,"original_max_position_embeddings":4096,
 "type":"yarn"},"tie_word_embeddings":false,"topk_method":"noaux_tc","torch_dtype":"bfloat16",
-"v_head_dim":128,"vocab_size":129280},"quantization":{"quantization":{"quant_algo":"NVFP4",
-"kv_cache_quant_algo":"FP8","group_size":16,"exclude_modules":["lm_head",
-"model.layers.*.self_attn.indexer*","model.layers.*.self_attn.kv_a_proj_with_mqa",
-"model.layers.*.self_attn.kv_b_proj","model.layers.*.self_attn.q_a_proj",
-"model.layers.*.self_attn.q_b_proj","model.layers.61*"]}}}
+"v_head_dim":128,"vocab_size":129280},"quantization":{"producer":{"name":"modelopt"},
+"quantization":{"quant_algo":"NVFP4","kv_cache_quant_algo":"FP8","group_size":16,
+"exclude_modules":["lm_head","model.layers.*.self_attn.indexer*",
+"model.layers.*.self_attn.kv_a_proj_with_mqa","model.layers.*.self_attn.kv_b_proj",
+"model.layers.*.self_attn.q_a_proj","model.layers.*.self_attn.q_b_proj","model.layers.61*"]}}}
 """,
     "nvidia/DeepSeek-V4-Flash-NVFP4": """
 {"config":{"architectures":["DeepseekV4ForCausalLM"],"attention_bias":false,"compress_ratios":[0,
@@ -529,11 +529,11 @@ CONFIGS = {
 "quantization_config":{"config_groups":{"group_0":{"input_activations":{"dynamic":false,
 "group_size":16,"num_bits":4,"type":"float"},"targets":["Linear"],"weights":{"dynamic":false,
 "group_size":16,"num_bits":4,"type":"float"}}},"group_size":16,"ignore":["*.attn.*",
-"*.ffn.shared_experts.*","head","mtp.*"],"moe_quant_algo":"NVFP4","quant_algo":"MIXED_PRECISION",
-"quant_method":"fp8","weight_block_size":[128,128]},"rope_scaling":{"factor":16,
-"original_max_position_embeddings":65536,"type":"yarn"},"sliding_window":128,
-"tie_word_embeddings":false,"topk_method":"noaux_tc","torch_dtype":"bfloat16",
-"vocab_size":129280}}
+"*.ffn.shared_experts.*","head","mtp.*"],"moe_quant_algo":"NVFP4","producer":{"name":"modelopt"},
+"quant_algo":"MIXED_PRECISION","quant_method":"fp8","weight_block_size":[128,128]},
+"rope_scaling":{"factor":16,"original_max_position_embeddings":65536,"type":"yarn"},
+"sliding_window":128,"tie_word_embeddings":false,"topk_method":"noaux_tc",
+"torch_dtype":"bfloat16","vocab_size":129280}}
 """,
     "nvidia/DeepSeek-V4-Pro-NVFP4": """
 {"config":{"architectures":["DeepseekV4ForCausalLM"],"attention_bias":false,
@@ -548,11 +548,11 @@ CONFIGS = {
 "quantization_config":{"config_groups":{"group_0":{"input_activations":{"dynamic":false,
 "group_size":16,"num_bits":4,"type":"float"},"targets":["Linear"],"weights":{"dynamic":false,
 "group_size":16,"num_bits":4,"type":"float"}}},"group_size":16,"ignore":["*.attn.*",
-"*.ffn.shared_experts.*","head","mtp.*"],"moe_quant_algo":"NVFP4","quant_algo":"MIXED_PRECISION",
-"quant_method":"fp8","weight_block_size":[128,128]},"rope_scaling":{"factor":16,
-"original_max_position_embeddings":65536,"type":"yarn"},"sliding_window":128,
-"tie_word_embeddings":false,"topk_method":"noaux_tc","torch_dtype":"bfloat16",
-"vocab_size":129280}}
+"*.ffn.shared_experts.*","head","mtp.*"],"moe_quant_algo":"NVFP4","producer":{"name":"modelopt"},
+"quant_algo":"MIXED_PRECISION","quant_method":"fp8","weight_block_size":[128,128]},
+"rope_scaling":{"factor":16,"original_max_position_embeddings":65536,"type":"yarn"},
+"sliding_window":128,"tie_word_embeddings":false,"topk_method":"noaux_tc",
+"torch_dtype":"bfloat16","vocab_size":129280}}
 """,
     "nvidia/Gemma-4-26B-A4B-NVFP4": """
 {"config":{"architectures":["Gemma4ForConditionalGeneration"],"dtype":"bfloat16",
@@ -581,7 +581,8 @@ CONFIGS = {
 "type":"float","group_size":16},"targets":["Linear"]}},"ignore":["lm_head","model.embed_vision*",
 "model.language_model.layers.*.mlp*","model.language_model.layers.*.router*",
 "model.language_model.layers.*.self_attn*","model.vision_tower*"],"quant_algo":"NVFP4",
-"kv_cache_scheme":{"dynamic":false,"num_bits":8,"type":"float"},"quant_method":"modelopt"}}}
+"kv_cache_scheme":{"dynamic":false,"num_bits":8,"type":"float"},"producer":{"name":"modelopt"},
+"quant_method":"modelopt"}}}
 """,
     "nvidia/Gemma-4-31B-IT-NVFP4": """
 {"config":{"architectures":["Gemma4ForConditionalGeneration"],"dtype":"bfloat16",
@@ -614,7 +615,8 @@ CONFIGS = {
 "num_bits":4,"type":"float","group_size":16},"weights":{"dynamic":false,"num_bits":4,
 "type":"float","group_size":16},"targets":["Linear"]}},"ignore":["lm_head","model.embed_vision*",
 "model.language_model.layers.*.self_attn*","model.vision_tower*"],"quant_algo":"NVFP4",
-"kv_cache_scheme":{"dynamic":false,"num_bits":8,"type":"float"},"quant_method":"modelopt"}}}
+"kv_cache_scheme":{"dynamic":false,"num_bits":8,"type":"float"},"producer":{"name":"modelopt"},
+"quant_method":"modelopt"}}}
 """,
     "nvidia/GLM-5-NVFP4": """
 {"config":{"architectures":["GlmMoeDsaForCausalLM"],"attention_bias":false,"dtype":"bfloat16",
@@ -625,11 +627,11 @@ CONFIGS = {
 "num_hidden_layers":78,"num_key_value_heads":64,"num_nextn_predict_layers":1,"q_lora_rank":2048,
 "qk_nope_head_dim":192,"qk_rope_head_dim":64,"rope_parameters":{"rope_type":"default"},
 "tie_word_embeddings":false,"topk_method":"noaux_tc","v_head_dim":256,"vocab_size":154880},
-"quantization":{"quantization":{"quant_algo":"NVFP4","kv_cache_quant_algo":"FP8","group_size":16,
-"exclude_modules":["lm_head","model.layers.*.self_attn.indexer*",
-"model.layers.*.self_attn.kv_a_proj_with_mqa","model.layers.*.self_attn.kv_b_proj",
-"model.layers.*.self_attn.o_proj","model.layers.*.self_attn.q_a_proj",
-"model.layers.*.self_attn.q_b_proj","model.layers.78*"]}}}
+"quantization":{"producer":{"name":"modelopt"},"quantization":{"quant_algo":"NVFP4",
+"kv_cache_quant_algo":"FP8","group_size":16,"exclude_modules":["lm_head",
+"model.layers.*.self_attn.indexer*","model.layers.*.self_attn.kv_a_proj_with_mqa",
+"model.layers.*.self_attn.kv_b_proj","model.layers.*.self_attn.o_proj",
+"model.layers.*.self_attn.q_a_proj","model.layers.*.self_attn.q_b_proj","model.layers.78*"]}}}
 """,
     "nvidia/GLM-5.1-NVFP4": """
 {"config":{"architectures":["GlmMoeDsaForCausalLM"],"attention_bias":false,"dtype":"bfloat16",
@@ -659,7 +661,7 @@ CONFIGS = {
 "type":"float","group_size":16},"targets":["Linear"]}},"ignore":["lm_head","model.layers.0*",
 "model.layers.1.*","model.layers.*.mlp.shared_experts*","model.layers.*.self_attn*",
 "model.layers.2.*","model.layers.78*"],"quant_algo":"NVFP4","kv_cache_scheme":{"dynamic":false,
-"num_bits":8,"type":"float"},"quant_method":"modelopt"}}}
+"num_bits":8,"type":"float"},"producer":{"name":"modelopt"},"quant_method":"modelopt"}}}
 """,
     "nvidia/GLM-5.2-NVFP4": """
 {"config":{"architectures":["GlmMoeDsaForCausalLM"],"attention_bias":false,"dtype":"bfloat16",
@@ -692,7 +694,8 @@ CONFIGS = {
 "type":"float","group_size":16},"targets":["Linear"]}},"ignore":["lm_head","model.embed_tokens",
 "model.layers.0*","model.layers.1.*","model.layers.*.mlp.shared_experts*",
 "model.layers.*.self_attn*","model.layers.2.*","model.layers.78*"],"quant_algo":"NVFP4",
-"kv_cache_scheme":{"dynamic":false,"num_bits":8,"type":"float"},"quant_method":"modelopt"}}}
+"kv_cache_scheme":{"dynamic":false,"num_bits":8,"type":"float"},"producer":{"name":"modelopt"},
+"quant_method":"modelopt"}}}
 """,
     "nvidia/GLM-5.3-NVFP4": """
 {"config":{"architectures":["GlmMoeDsaForCausalLM"],"attention_bias":false,"dtype":"bfloat16",
@@ -725,7 +728,8 @@ CONFIGS = {
 "type":"float","group_size":16},"targets":["Linear"]}},"ignore":["lm_head","model.embed_tokens",
 "model.layers.0*","model.layers.1.*","model.layers.*.mlp.shared_experts*",
 "model.layers.*.self_attn*","model.layers.2.*","model.layers.78*"],"quant_algo":"NVFP4",
-"kv_cache_scheme":{"dynamic":false,"num_bits":8,"type":"float"},"quant_method":"modelopt"}}}
+"kv_cache_scheme":{"dynamic":false,"num_bits":8,"type":"float"},"producer":{"name":"modelopt"},
+"quant_method":"modelopt"}}}
 """,
     "nvidia/Kimi-K2.5-NVFP4": """
 {"config":{"architectures":["KimiK25ForConditionalGeneration"],"dtype":"bfloat16",
@@ -733,19 +737,19 @@ CONFIGS = {
 "num_bits":4,"type":"float","group_size":16},"weights":{"dynamic":false,"num_bits":4,
 "type":"float","group_size":16},"targets":["Linear"]}},"ignore":["language_model.lm_head",
 "language_model.model.layers.*.self_attn*","mm_projector*","vision_tower*"],"quant_algo":"NVFP4",
-"kv_cache_scheme":{"dynamic":false,"num_bits":8,"type":"float"},"quant_method":"modelopt"},
-"text_config":{"add_cross_attention":false,"architectures":["DeepseekV3ForCausalLM"],
-"attention_bias":false,"dtype":"bfloat16","first_k_dense_replace":1,"hidden_size":7168,
-"intermediate_size":18432,"is_encoder_decoder":false,"kv_lora_rank":512,
-"max_position_embeddings":262144,"moe_intermediate_size":2048,"moe_layer_freq":1,
-"n_routed_experts":384,"n_shared_experts":1,"num_attention_heads":64,"num_experts_per_tok":8,
-"num_hidden_layers":61,"num_key_value_heads":64,"num_nextn_predict_layers":0,"q_lora_rank":1536,
-"qk_nope_head_dim":128,"qk_rope_head_dim":64,"rope_scaling":{"factor":64.0,
-"original_max_position_embeddings":4096,"type":"yarn"},"tie_word_embeddings":false,
-"topk_method":"noaux_tc","v_head_dim":128,"vocab_size":163840},"tie_word_embeddings":false,
-"vision_config":{"init_pos_emb_height":64,"init_pos_emb_width":64,"merge_kernel_size":[2,2],
-"patch_size":14,"text_hidden_size":7168,"vt_hidden_size":1152,"vt_intermediate_size":4304,
-"vt_num_hidden_layers":27}}}
+"kv_cache_scheme":{"dynamic":false,"num_bits":8,"type":"float"},"producer":{"name":"modelopt"},
+"quant_method":"modelopt"},"text_config":{"add_cross_attention":false,
+"architectures":["DeepseekV3ForCausalLM"],"attention_bias":false,"dtype":"bfloat16",
+"first_k_dense_replace":1,"hidden_size":7168,"intermediate_size":18432,"is_encoder_decoder":false,
+"kv_lora_rank":512,"max_position_embeddings":262144,"moe_intermediate_size":2048,
+"moe_layer_freq":1,"n_routed_experts":384,"n_shared_experts":1,"num_attention_heads":64,
+"num_experts_per_tok":8,"num_hidden_layers":61,"num_key_value_heads":64,
+"num_nextn_predict_layers":0,"q_lora_rank":1536,"qk_nope_head_dim":128,"qk_rope_head_dim":64,
+"rope_scaling":{"factor":64.0,"original_max_position_embeddings":4096,"type":"yarn"},
+"tie_word_embeddings":false,"topk_method":"noaux_tc","v_head_dim":128,"vocab_size":163840},
+"tie_word_embeddings":false,"vision_config":{"init_pos_emb_height":64,"init_pos_emb_width":64,
+"merge_kernel_size":[2,2],"patch_size":14,"text_hidden_size":7168,"vt_hidden_size":1152,
+"vt_intermediate_size":4304,"vt_num_hidden_layers":27}}}
 """,
     "nvidia/Kimi-K2.6-NVFP4": """
 {"config":{"architectures":["KimiK25ForConditionalGeneration"],"dtype":"bfloat16",
@@ -754,19 +758,19 @@ CONFIGS = {
 "type":"float","group_size":16},"targets":["Linear"]}},"ignore":["language_model.lm_head",
 "language_model.model.layers.0*","language_model.model.layers.*.mlp.shared_experts*",
 "language_model.model.layers.*.self_attn*","mm_projector*","vision_tower*"],"quant_algo":"NVFP4",
-"kv_cache_scheme":{"dynamic":false,"num_bits":8,"type":"float"},"quant_method":"modelopt"},
-"text_config":{"add_cross_attention":false,"architectures":["DeepseekV3ForCausalLM"],
-"attention_bias":false,"dtype":"bfloat16","first_k_dense_replace":1,"hidden_size":7168,
-"intermediate_size":18432,"is_encoder_decoder":false,"kv_lora_rank":512,
-"max_position_embeddings":262144,"moe_intermediate_size":2048,"moe_layer_freq":1,
-"n_routed_experts":384,"n_shared_experts":1,"num_attention_heads":64,"num_experts_per_tok":8,
-"num_hidden_layers":61,"num_key_value_heads":64,"num_nextn_predict_layers":0,"q_lora_rank":1536,
-"qk_nope_head_dim":128,"qk_rope_head_dim":64,"rope_scaling":{"factor":64.0,
-"original_max_position_embeddings":4096,"type":"yarn"},"tie_word_embeddings":false,
-"topk_method":"noaux_tc","v_head_dim":128,"vocab_size":163840},"tie_word_embeddings":false,
-"vision_config":{"init_pos_emb_height":64,"init_pos_emb_width":64,"merge_kernel_size":[2,2],
-"patch_size":14,"text_hidden_size":7168,"vt_hidden_size":1152,"vt_intermediate_size":4304,
-"vt_num_hidden_layers":27}}}
+"kv_cache_scheme":{"dynamic":false,"num_bits":8,"type":"float"},"producer":{"name":"modelopt"},
+"quant_method":"modelopt"},"text_config":{"add_cross_attention":false,
+"architectures":["DeepseekV3ForCausalLM"],"attention_bias":false,"dtype":"bfloat16",
+"first_k_dense_replace":1,"hidden_size":7168,"intermediate_size":18432,"is_encoder_decoder":false,
+"kv_lora_rank":512,"max_position_embeddings":262144,"moe_intermediate_size":2048,
+"moe_layer_freq":1,"n_routed_experts":384,"n_shared_experts":1,"num_attention_heads":64,
+"num_experts_per_tok":8,"num_hidden_layers":61,"num_key_value_heads":64,
+"num_nextn_predict_layers":0,"q_lora_rank":1536,"qk_nope_head_dim":128,"qk_rope_head_dim":64,
+"rope_scaling":{"factor":64.0,"original_max_position_embeddings":4096,"type":"yarn"},
+"tie_word_embeddings":false,"topk_method":"noaux_tc","v_head_dim":128,"vocab_size":163840},
+"tie_word_embeddings":false,"vision_config":{"init_pos_emb_height":64,"init_pos_emb_width":64,
+"merge_kernel_size":[2,2],"patch_size":14,"text_hidden_size":7168,"vt_hidden_size":1152,
+"vt_intermediate_size":4304,"vt_num_hidden_layers":27}}}
 """,
     "nvidia/Kimi-K2.7-Code-NVFP4": """
 {"config":{"architectures":["KimiK25ForConditionalGeneration"],"dtype":"bfloat16",
@@ -788,7 +792,7 @@ CONFIGS = {
 "language_model.model.embed_tokens","language_model.model.layers.0*",
 "language_model.model.layers.*.mlp.shared_experts*","language_model.model.layers.*.self_attn*",
 "mm_projector*","vision_tower*"],"quant_algo":"NVFP4","kv_cache_scheme":{"dynamic":false,
-"num_bits":8,"type":"float"},"quant_method":"modelopt"}}}
+"num_bits":8,"type":"float"},"producer":{"name":"modelopt"},"quant_method":"modelopt"}}}
 """,
     "nvidia/Llama-3.1-70B-Instruct-FP8": """
 {"config":{"architectures":["LlamaForCausalLM"],"attention_bias":false,"hidden_size":8192,
@@ -796,8 +800,8 @@ CONFIGS = {
 "num_attention_heads":64,"num_hidden_layers":80,"num_key_value_heads":8,
 "rope_scaling":{"factor":8.0,"original_max_position_embeddings":8192,"rope_type":"llama3"},
 "tie_word_embeddings":false,"torch_dtype":"bfloat16","vocab_size":128256},
-"quantization":{"quantization":{"quant_algo":"FP8","kv_cache_quant_algo":"FP8",
-"exclude_modules":["lm_head"]}}}
+"quantization":{"producer":{"name":"modelopt"},"quantization":{"quant_algo":"FP8",
+"kv_cache_quant_algo":"FP8","exclude_modules":["lm_head"]}}}
 """,
     "nvidia/Llama-3_3-Nemotron-Super-49B-v1": """
 {"config":{"architectures":["DeciLMForCausalLM"],"attention_bias":false,
@@ -954,9 +958,9 @@ CONFIGS = {
 "num_bits":4,"type":"float","group_size":16},"weights":{"dynamic":false,"num_bits":4,
 "type":"float","group_size":16},"targets":["Linear"]}},"ignore":["lm_head",
 "model.layers.*.block_sparse_moe.gate","model.layers.*.self_attn*"],"quant_algo":"NVFP4",
-"kv_cache_scheme":{"dynamic":false,"num_bits":8,"type":"float"},"quant_method":"modelopt"},
-"rotary_dim":64,"shared_intermediate_size":0,"tie_word_embeddings":false,"use_qk_norm":true,
-"vocab_size":200064}}
+"kv_cache_scheme":{"dynamic":false,"num_bits":8,"type":"float"},"producer":{"name":"modelopt"},
+"quant_method":"modelopt"},"rotary_dim":64,"shared_intermediate_size":0,
+"tie_word_embeddings":false,"use_qk_norm":true,"vocab_size":200064}}
 """,
     "nvidia/MiniMax-M2.7-NVFP4": """
 {"config":{"architectures":["MiniMaxM2ForCausalLM"],"attn_type_list":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,
@@ -969,9 +973,9 @@ CONFIGS = {
 "num_bits":4,"type":"float","group_size":16},"weights":{"dynamic":false,"num_bits":4,
 "type":"float","group_size":16},"targets":["Linear"]}},"ignore":["lm_head",
 "model.layers.*.block_sparse_moe.gate","model.layers.*.self_attn*"],"quant_algo":"NVFP4",
-"kv_cache_scheme":{"dynamic":false,"num_bits":8,"type":"float"},"quant_method":"modelopt"},
-"rotary_dim":64,"shared_intermediate_size":0,"tie_word_embeddings":false,"use_qk_norm":true,
-"vocab_size":200064}}
+"kv_cache_scheme":{"dynamic":false,"num_bits":8,"type":"float"},"producer":{"name":"modelopt"},
+"quant_method":"modelopt"},"rotary_dim":64,"shared_intermediate_size":0,
+"tie_word_embeddings":false,"use_qk_norm":true,"vocab_size":200064}}
 """,
     "nvidia/MiniMax-M3-NVFP4": """
 {"config":{"architectures":["MiniMaxM3SparseForConditionalGeneration"],
@@ -1160,9 +1164,9 @@ CONFIGS = {
 "n_routed_experts":128,"n_shared_experts":1,"num_attention_heads":32,"num_experts_per_tok":6,
 "num_hidden_layers":52,"num_key_value_heads":2,"partial_rotary_factor":1.0,"ssm_state_size":128,
 "tie_word_embeddings":false,"torch_dtype":"bfloat16","use_bias":false,"use_conv_bias":true,
-"vocab_size":131072},"quantization":{"quantization":{"quant_algo":"NVFP4",
-"kv_cache_quant_algo":"FP8","group_size":16,"exclude_modules":["lm_head",
-"backbone.layers.4.mixer.in_proj","backbone.layers.4.mixer.out_proj",
+"vocab_size":131072},"quantization":{"producer":{"name":"modelopt"},
+"quantization":{"quant_algo":"NVFP4","kv_cache_quant_algo":"FP8","group_size":16,
+"exclude_modules":["lm_head","backbone.layers.4.mixer.in_proj","backbone.layers.4.mixer.out_proj",
 "backbone.layers.*.mixer.q_proj","backbone.layers.*.mixer.k_proj",
 "backbone.layers.*.mixer.v_proj","backbone.layers.*.mixer.o_proj",
 "backbone.layers.11.mixer.in_proj","backbone.layers.11.mixer.out_proj",
@@ -1274,7 +1278,8 @@ CONFIGS = {
 "num_experts_per_tok":6,"num_hidden_layers":52,"num_key_value_heads":2,
 "num_nextn_predict_layers":1,"partial_rotary_factor":1.0,"ssm_state_size":128,
 "tie_word_embeddings":false,"use_bias":false,"use_conv_bias":true,"vocab_size":131072},
-"quantization":{"quantization":{"quant_algo":"MIXED_PRECISION","kv_cache_quant_algo":"FP8",
+"quantization":{"producer":{"name":"modelopt"},"quantization":{"quant_algo":"MIXED_PRECISION",
+"kv_cache_quant_algo":"FP8",
 "quantized_layers":{"backbone.layers.*.mixer.in_proj":{"quant_algo":"FP8"},
 "backbone.layers.*.mixer.out_proj":{"quant_algo":"FP8"},
 "backbone.layers.*.mixer.experts.*.down_proj":{"quant_algo":"W4A16_NVFP4","group_size":16},
@@ -1311,9 +1316,9 @@ CONFIGS = {
 "max_window_layers":94,"mlp_only_layers":[],"moe_intermediate_size":1536,"num_attention_heads":64,
 "num_experts":128,"num_experts_per_tok":8,"num_hidden_layers":94,"num_key_value_heads":4,
 "tie_word_embeddings":false,"torch_dtype":"bfloat16","use_sliding_window":false,
-"vocab_size":151936},"quantization":{"quantization":{"quant_algo":"NVFP4",
-"kv_cache_quant_algo":"FP8","group_size":16,"exclude_modules":["model.layers.*.mlp.gate",
-"lm_head"]}}}
+"vocab_size":151936},"quantization":{"producer":{"name":"modelopt"},
+"quantization":{"quant_algo":"NVFP4","kv_cache_quant_algo":"FP8","group_size":16,
+"exclude_modules":["model.layers.*.mlp.gate","lm_head"]}}}
 """,
     "nvidia/Qwen3.5-122B-A10B-NVFP4": """
 {"config":{"architectures":["Qwen3_5MoeForConditionalGeneration"],"dtype":"bfloat16",
@@ -1345,7 +1350,7 @@ CONFIGS = {
 "model.language_model.layers.*.linear_attn*","model.language_model.layers.*.mlp.shared_expert*",
 "model.language_model.layers.*.mlp.shared_expert_gate","model.language_model.layers.*.self_attn*",
 "model.visual*","mtp.layers.0*","mtp*"],"quant_algo":"NVFP4","kv_cache_scheme":{"dynamic":false,
-"num_bits":8,"type":"float"},"quant_method":"modelopt"}}}
+"num_bits":8,"type":"float"},"producer":{"name":"modelopt"},"quant_method":"modelopt"}}}
 """,
     "nvidia/Qwen3.5-397B-A17B-NVFP4": """
 {"config":{"architectures":["Qwen3_5MoeForConditionalGeneration"],"dtype":"bfloat16",
@@ -1368,7 +1373,7 @@ CONFIGS = {
 "model.language_model.layers.*.mlp.shared_expert*",
 "model.language_model.layers.*.mlp.shared_expert_gate","model.language_model.layers.*.self_attn*",
 "model.visual*","mtp.layers.0*"],"quant_algo":"NVFP4","kv_cache_scheme":{"dynamic":false,
-"num_bits":8,"type":"float"},"quant_method":"modelopt"}}}
+"num_bits":8,"type":"float"},"producer":{"name":"modelopt"},"quant_method":"modelopt"}}}
 """,
     "nvidia/Qwen3.6-27B-NVFP4": """
 {"config":{"architectures":["Qwen3_5ForConditionalGeneration"],"dtype":"bfloat16",
@@ -1395,7 +1400,7 @@ CONFIGS = {
 "model.language_model.layers.*.self_attn.o_proj":{"quant_algo":"FP8"},
 "lm_head":{"quant_algo":"W4A16_NVFP4","group_size":16}},"ignore":["mtp*","mtp.layers.0*"],
 "quant_algo":"MIXED_PRECISION","kv_cache_scheme":{"dynamic":false,"num_bits":8,"type":"float"},
-"quant_method":"modelopt"}}}
+"producer":{"name":"modelopt"},"quant_method":"modelopt"}}}
 """,
     "nvidia/Qwen3.6-35B-A3B-NVFP4": """
 {"config":{"architectures":["Qwen3_5MoeForConditionalGeneration"],"dtype":"bfloat16",
@@ -1433,7 +1438,7 @@ CONFIGS = {
 "model.language_model.layers.*.self_attn.v_proj":{"quant_algo":"FP8"},
 "model.language_model.layers.*.self_attn.o_proj":{"quant_algo":"FP8"},
 "lm_head":{"quant_algo":"W4A16_NVFP4","group_size":16}},"ignore":["mtp.layers.0*","mtp*"],
-"quant_algo":"MIXED_PRECISION","quant_method":"modelopt"}}}
+"quant_algo":"MIXED_PRECISION","producer":{"name":"modelopt"},"quant_method":"modelopt"}}}
 """,
     "openai/gpt-oss-120b": """
 {"config":{"architectures":["GptOssForCausalLM"],"attention_bias":true,"head_dim":64,
@@ -1592,7 +1597,7 @@ CONFIGS = {
 "vocab_size":151936,
 "quantization_config":{"config_groups":{"group_0":{"input_activations":{"dynamic":false,
 "num_bits":8,"type":"float"},"weights":{"dynamic":false,"num_bits":8,"type":"float"}}},
-"ignore":["lm_head"],"quant_algo":"FP8","kv_cache_scheme":"FP8"}}}
+"ignore":["lm_head"],"quant_algo":"FP8","kv_cache_scheme":"FP8","producer":{"name":"modelopt"}}}}
 """,
     "Qwen/Qwen3-8B": """
 {"config":{"architectures":["Qwen3ForCausalLM"],"attention_bias":false,"head_dim":128,

@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 
 from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.device import Device
+from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.step_time import step_time
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.shape import ModelShape

@@ -1,0 +1,1 @@
+"""What one SGLang engine holds: cells of tokens, pools of windows and states, the ceiling."""

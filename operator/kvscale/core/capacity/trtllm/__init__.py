@@ -1,0 +1,1 @@
+"""What one TensorRT-LLM engine holds."""

@@ -1,0 +1,210 @@
+"""The trace of a capacity: every step that a stranger needs to find the blocks by hand."""
+
+from dataclasses import dataclass
+
+from kvscale.core.capacity.blocks import RULES, bytes_per_token, device_kv_heads
+from kvscale.core.capacity.ceiling import CacheGroup
+from kvscale.core.capacity.placement import Stage
+from kvscale.core.capacity.vllm.budget import Budget
+from kvscale.core.capacity.vllm.settings import Settings
+from kvscale.core.engines.config import EngineConfig
+from kvscale.core.engines.vllm.rules import RESERVED_BLOCKS
+from kvscale.core.model.shape import LayerGroup
+from kvscale.core.trace import Scalar, Step, Trace
+from kvscale.core.values import Band
+
+BLOCK_TABLE_ENTRY_BYTES = 4
+"""An int32 per block in each sequence's block table; reported, not deducted."""
+
+_PLANNING = "vllm v0.33.0 v1/core/kv_cache_planning.py"
+
+
+@dataclass(frozen=True, slots=True)
+class StageRoom:
+    """What one rank of a pipeline stage holds.
+
+    Attributes:
+        stage: its layers.
+        budget: its bytes for KV.
+        groups: its block tables, and what a sequence needs of each.
+        bytes_per_block: of one block of the pool.
+    """
+
+    stage: Stage
+    budget: Budget
+    groups: tuple[CacheGroup, ...]
+    bytes_per_block: int
+
+    def blocks(self, memory: int) -> int:
+        """Blocks in that many bytes; none in a negative number."""
+        return max(0, memory) // self.bytes_per_block
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """What the blocks amount to.
+
+    Attributes:
+        blocks: of the engine.
+        max_model_len: longest sequence in tokens.
+        blocks_per_sequence: blocks of one such sequence.
+        printed_tokens: tokens that the engine prints for the expected blocks.
+    """
+
+    blocks: Band
+    max_model_len: int
+    blocks_per_sequence: int
+    printed_tokens: int
+
+
+def _page_step(group: LayerGroup, settings: Settings, tensor_parallel: int) -> Step:
+    rule, block = RULES[group.kind], group.block_tokens or settings.block_tokens
+    inputs: tuple[tuple[str, Scalar], ...] = (
+        ("layerKind", group.kind.value),
+        ("layers", group.layers),
+        ("blockTokens", block),
+    )
+    if group.kind.recurrent:
+        inputs += (("paddedTo", settings.state_page),) if settings.state_page else ()
+    elif group.storage:
+        inputs += (("entryElements", group.head_dim_k), ("storage", group.storage))
+    else:
+        heads = 1 if group.kind.latent else device_kv_heads(group.kv_heads, tensor_parallel)
+        inputs += (
+            ("kvHeadsPerDevice", heads),
+            ("keyBytes", settings.kv.side_bytes(group.head_dim_k)),
+            ("valueBytes", settings.kv.side_bytes(group.head_dim_v)),
+            ("kvCacheDtype", settings.kv.name),
+        )
+    return Step(
+        "pageBytes",
+        rule.page_bytes(group, block, settings.cache),
+        "bytes",
+        rule.formula,
+        inputs,
+        "vllm v0.33.0 v1/kv_cache_interface.py",
+    )
+
+
+def page_steps(settings: Settings, engine: EngineConfig, room: StageRoom) -> Trace:
+    """What a block is and what it costs."""
+    return (
+        Step(
+            "blockTokens",
+            settings.block_tokens,
+            "tokens",
+            settings.block_reason,
+            (),
+            "vllm v0.32.0 platforms/cuda.py",
+        ),
+        *(
+            _page_step(group, settings, engine.tensor_parallel)
+            for group in settings.shape.layer_groups
+        ),
+        Step(
+            "bytesPerBlock",
+            room.bytes_per_block,
+            "bytes",
+            "sum over the layers of the stage of pageBytes"
+            if len(room.groups) == 1
+            else "the largest block table of the stage: its layers x their pages, made equal",
+            tuple(
+                (
+                    f"table {number}: {group.layers} layers of {group.kind.value}",
+                    group.bytes_per_block,
+                )
+                for number, group in enumerate(room.groups, start=1)
+            ),
+            _PLANNING,
+        ),
+        Step(
+            "bytesPerToken",
+            bytes_per_token(settings.shape.layer_groups, settings.cache),
+            "bytes",
+            "what one more token of a long sequence adds: pages / blockTokens, of the layers that "
+            "keep every token",
+            (("kvCacheDtype", settings.kv.name), ("tensorParallel", engine.tensor_parallel)),
+        ),
+    )  # fmt: skip
+
+
+def _table_inputs(groups: tuple[CacheGroup, ...], tokens: int) -> tuple[tuple[str, Scalar], ...]:
+    if len(groups) == 1:
+        return ()
+    return tuple(
+        (f"table {number}: {group.kind.value}", group.blocks(tokens))
+        for number, group in enumerate(groups, start=1)
+    )
+
+
+def block_steps(
+    settings: Settings, engine: EngineConfig, room: StageRoom, ceiling: Ceiling
+) -> Trace:
+    """From bytes to blocks, and from blocks to the numbers that the engine prints."""
+    blocks, needed = ceiling.blocks, ceiling.blocks_per_sequence
+    overridden = engine.num_gpu_blocks_override is not None
+    entries = settings.max_num_seqs * needed
+    return (
+        Step(
+            "kvBlocks",
+            blocks.expected,
+            "blocks",
+            "--num-gpu-blocks-override" if overridden else "kvMemoryBytes // bytesPerBlock",
+            (
+                ("kvMemoryBytes", room.budget.kv_memory.expected),
+                ("bytesPerBlock", room.bytes_per_block),
+                ("pipelineStage", f"layers {room.stage.first} to {room.stage.last - 1}"),
+                ("low", blocks.low),
+                ("high", blocks.high),
+            ),
+            _PLANNING,
+        ),
+        Step(
+            "usableBlocks",
+            max(0, blocks.expected - RESERVED_BLOCKS),
+            "blocks",
+            "kvBlocks - the null block",
+            (("kvBlocks", blocks.expected), ("reservedBlocks", RESERVED_BLOCKS)),
+            "vllm v0.33.0 v1/core/block_pool.py",
+        ),
+        Step(
+            "blocksPerSequence",
+            needed,
+            "blocks",
+            "ceil(maxModelLen / blockTokens)"
+            if len(room.groups) == 1
+            else "sum over the block tables of the blocks of one sequence of maxModelLen tokens",
+            (
+                ("maxModelLen", ceiling.max_model_len),
+                ("blockTokens", settings.block_tokens),
+                *_table_inputs(room.groups, ceiling.max_model_len),
+            ),
+            _PLANNING,
+        ),
+        Step(
+            "maxConcurrency",
+            blocks.expected / needed,
+            "sequences",
+            "kvBlocks / blocksPerSequence",
+            (("kvBlocks", blocks.expected), ("blocksPerSequence", needed)),
+            _PLANNING,
+        ),
+        Step(
+            "kvCacheSizeTokens",
+            ceiling.printed_tokens,
+            "tokens",
+            "int(maxConcurrency x maxModelLen)"
+            if settings.rules.tokens_by_concurrency
+            else "kvBlocks x blockTokens",
+            (("maxModelLen", ceiling.max_model_len), ("engineVersion", settings.rules.label)),
+            _PLANNING,
+        ),
+        Step(
+            "blockTableBytes",
+            entries * BLOCK_TABLE_ENTRY_BYTES,
+            "bytes",
+            "maxNumSeqs x blocksPerSequence x 4; reported, not deducted",
+            (("maxNumSeqs", settings.max_num_seqs), ("blocksPerSequence", needed)),
+            "vllm v0.33.0 v1/worker/block_table.py",
+        ),
+    )

@@ -1,0 +1,1 @@
+"""SGLang: its defaults and rules by version, its arguments, its metrics."""

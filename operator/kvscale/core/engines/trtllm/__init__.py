@@ -1,0 +1,1 @@
+"""TensorRT-LLM: its defaults and rules, its arguments, its metrics."""

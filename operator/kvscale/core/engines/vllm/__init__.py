@@ -1,0 +1,1 @@
+"""vLLM: its defaults and rules by version, its arguments, its metrics."""
