@@ -13,8 +13,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from kvscale.core.model.architectures import ARCHITECTURES
-from kvscale.core.model.quantization import METHODS
+from kvscale.core.model.architectures.table import ARCHITECTURES
+from kvscale.core.model.checkpoint.module_patterns import MOST_PATTERNS
+from kvscale.core.model.checkpoint.quantization import METHODS
 
 FOLDER = Path(__file__).parents[2] / "tests" / "data" / "hf_configs"
 LARGEST_REAL = 200_000
@@ -94,18 +95,18 @@ def slow_configs() -> Iterator[Hostile]:
 
 
 def _pattern_lists() -> Iterator[tuple[str, list[str]]]:
-    layers = range(MOST_LAYERS)
-    yield "names of modules", [f"model.layers.{n}.mlp.gate{m}" for n in layers for m in range(97)]
+    layers, each = range(MOST_LAYERS), MOST_PATTERNS // MOST_LAYERS
+    yield "names of modules", [f"model.layers.{n}.mlp.gate{m}" for n in layers for m in range(each)]
     yield "one wildcard a layer", [f"model.layers.{n}.self_attn*" for n in layers]
     yield "wildcards a layer", [f"model.layers.{n}.x{m}*" for n in layers for m in range(8)]
-    yield "too many wildcards", [f"model.*.{n}.x*y" for n in range(50_000)]
+    yield "too many wildcards", [f"model.*.{n}.x*y" for n in range(MOST_PATTERNS)]
     yield "wildcards with many stars", ["*a" * 100 + str(n) for n in range(32)]
     yield "expressions", [rf"re:.*layers\.\d+\.x{n}.*" for n in range(32)]
     yield "expressions that go back", [f"re:.*a.*b{n}[x]" for n in range(32)]
     yield "expressions that explode", ["re:(a+)+$", "re:(a|a)*b", r"re:(\w+\s?)*$"]
     yield "a layer's number of many digits", [f"model.layers.{'9' * 5000}.mlp.gate"]
     yield "long names", ["x" * 100_000 + str(n) for n in range(100)]
-    yield "no texts", [[n] for n in range(50_000)]  # type: ignore[misc]
+    yield "no texts", [[n] for n in range(MOST_PATTERNS)]  # type: ignore[misc]
 
 
 def _each_module() -> dict[str, Any]:
@@ -232,7 +233,8 @@ def _quantised(chance: Random, real: Real) -> Hostile:
     beside = chance.randrange(4) == 0
     if beside:
         config.pop("quantization_config", None)
-        return Hostile(f"{name} beside {str(junk)[:80]}", config, {"quantization": junk})
+        file = {"producer": {"name": "modelopt"}, "quantization": junk}
+        return Hostile(f"{name} beside {str(junk)[:80]}", config, file)
     config["quantization_config"] = junk if chance.randrange(8) else _junk(chance)
     return Hostile(f"{name} with quantisation {_short(config['quantization_config'])}", config)
 

@@ -70,5 +70,16 @@ def test_every_command_is_listed_and_loads(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_an_unknown_command_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(app, ["plans"]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+    for typed, told in (("plans", "did you mean plan"), ("x" * 5000, "there are plan, compare")):
+        assert run(app, [typed]) == 2
+        err = capsys.readouterr().err
+        assert err.count("\n") == 1
+        assert len(err) < 300
+        assert told in err
+
+
+def test_the_version_is_an_option_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(app, ["--version"]) == 0
+    by_option = capsys.readouterr().out
+    assert run(app, ["version"]) == 0
+    assert capsys.readouterr().out == by_option

@@ -66,11 +66,27 @@ def test_the_document_is_a_contract(kvscale: Kvscale) -> None:
     trace = found.pop("trace")
     # 4 GiB of 16 tokens at 131,072 bytes: 2,048 blocks, one of them reserved.
     assert found == {
+        "model": "meta-llama/Llama-3.1-8B",
+        "engine": {
+            "kind": "vLLM",
+            "version": "0.32",
+            "tensorParallel": 1,
+            "pipelineParallel": 1,
+            "dataParallel": 1,
+            "kvCacheDtype": "auto",
+        },
+        "devices": {
+            "product": "NVIDIA-L4",
+            "memoryBytes": found["devices"]["memoryBytes"],
+            "perEngine": 1,
+            "perReplica": 1,
+        },
         "weightBytesPerDevice": found["weightBytesPerDevice"],
         "kvMemoryBytes": {"low": 4 << 30, "expected": 4 << 30, "high": 4 << 30},
         "layerGroups": [
             {
                 "kind": "FullAttention",
+                "kinds": {"FullAttention": 32},
                 "layers": 32,
                 "blockTokens": 16,
                 "bytesPerBlock": 2_097_152,
@@ -81,7 +97,16 @@ def test_the_document_is_a_contract(kvscale: Kvscale) -> None:
         "usableBlocks": 2047,
         "kvCacheSizeTokens": 32_768,
         "maxConcurrency": 4.0,
+        "maxModelLen": 8192,
+        "maxNumSeqs": 256,
         "sequences": {"1024": 31, "2048": 15, "4096": 7, "8192": 3},
+        "replica": {
+            "engines": 1,
+            "devices": 1,
+            "kvCacheSizeTokens": 32_768,
+            "sequences": {"1024": 31, "2048": 15, "4096": 7, "8192": 3},
+            "running": {"1024": 31, "2048": 15, "4096": 7, "8192": 3},
+        },
         "bands": {
             "kvBlocks": {"low": 2048, "expected": 2048, "high": 2048},
             "usableBlocks": {"low": 2047, "expected": 2047, "high": 2047},
@@ -126,15 +151,15 @@ def test_the_page_says_the_same_as_the_document(kvscale: Kvscale) -> None:
         "largest batch          256 sequences (--max-num-seqs)",
         "",
         "What one block consists of, on one device",
-        "layers         count  tokens/block  bytes/block",
-        "FullAttention     32            16    2,097,152",
+        "layers         tables  layers each  tokens/block  bytes/block",
+        "FullAttention       1           32            16    2,097,152",
         "",
-        "Resident sequences of one engine, by length",
-        "tokens  blocks  low  expected  high",
-        " 1,024      64   31        31    31",
-        " 2,048     128   15        15    15",
-        " 4,096     256    7         7     7",
-        " 8,192     512    3         3     3",
+        "Resident sequences of one engine by KV memory, by length",
+        "tokens  blocks  low  expected  high  run at once",
+        " 1,024      64   31        31    31           31",
+        " 2,048     128   15        15    15           15",
+        " 4,096     256    7         7     7            7",
+        " 8,192     512    3         3     3            3",
     ]
     assert max(len(line) for line in out.splitlines()) <= 100
     assert "\x1b" not in out
@@ -165,6 +190,60 @@ def test_a_quantization_config_beside_it_is_read_too(kvscale: Kvscale, tmp_path:
     beside = tmp_path / "hf_quant_config.json"
     beside.write_text(json.dumps(quantized), encoding="utf-8")
     assert document(kvscale, *rest)["weightBytesPerDevice"] < 0.7 * plain["weightBytesPerDevice"]
+
+
+def test_what_runs_is_capped_by_the_batch(kvscale: Kvscale) -> None:
+    found = document(kvscale, *EXACT, "--max-num-seqs", "10")
+    assert found["maxNumSeqs"] == 10
+    assert found["sequences"]["1024"] == 31
+    assert found["replica"]["running"] == {"1024": 10, "2048": 10, "4096": 7, "8192": 3}
+    _, page, _ = kvscale(*EXACT, "--max-num-seqs", "10")
+    assert " 1,024      64   31        31    31           10" in page
+
+
+def test_a_replica_is_all_its_engines(kvscale: Kvscale) -> None:
+    found = document(kvscale, *EXACT, "--data-parallel", "8", "--tensor-parallel", "2")
+    replica = found["replica"]
+    assert (replica["engines"], replica["devices"]) == (8, 16)
+    assert found["devices"]["perReplica"] == 16
+    assert replica["kvCacheSizeTokens"] == 8 * found["kvCacheSizeTokens"]
+    assert replica["sequences"]["8192"] == 8 * found["sequences"]["8192"]
+    _, page, _ = kvscale(*EXACT, "--data-parallel", "8", "--tensor-parallel", "2")
+    assert "on 16 x NVIDIA-L4, per engine (8 engines of 2 devices)" in page
+    assert "8 engines on 16 devices" in page
+    assert max(len(line) for line in page.splitlines()) <= 100
+
+
+def test_alike_tables_are_one_row_and_mixed_ones_name_their_kinds(kvscale: Kvscale) -> None:
+    _, page, _ = kvscale("--model", "google/gemma-3-4b-it", "--gpu", "H100")
+    rows = page[page.index("What one block") :].splitlines()[2:6]
+    assert [row.split()[:3] for row in rows[:3]] == [
+        ["SlidingWindow", "5", "5"],
+        ["SlidingWindow", "1", "4"],
+        ["FullAttention", "1", "5"],
+    ]
+    sparse = ("--model", "deepseek-ai/DeepSeek-V3.2", "--gpu", "H200", "--tensor-parallel", "8")
+    _, page, _ = kvscale(*sparse)
+    assert "61 SparseIndexer + 61 MLA" in page
+    (group,) = document(kvscale, *sparse)["layerGroups"]
+    assert group["kinds"] == {"SparseIndexer": 61, "MLA": 61}
+    assert group["layers"] == 122
+
+
+@pytest.mark.parametrize(("said", "meant"), [("8k", 8000), ("8K", 8192), ("8192", 8192)])
+def test_a_length_is_read_as_a_server_reads_it(kvscale: Kvscale, said: str, meant: int) -> None:
+    assert document(kvscale, *LLAMA, "--max-model-len", said)["maxModelLen"] == meant
+    assert "'1e9'" in mistake(kvscale, *LLAMA, "--max-num-seqs", "1e9")
+
+
+def test_an_unknown_name_says_what_lists_the_known_ones(kvscale: Kvscale) -> None:
+    assert "`kvscale devices`" in mistake(kvscale, "--model", "x", "--gpu", "H10")
+    for name in ("meta-llama/Llama-3.1-8", "zzzz"):
+        line = mistake(kvscale, "--model", name, "--gpu", "L4")
+        assert "--config" in line
+        assert "model.shape" not in line
+        assert "configMapRef" not in line
+    assert "`kvscale presets`" in line
 
 
 def test_parallelism_and_dtype_reach_the_arithmetic(kvscale: Kvscale) -> None:

@@ -118,6 +118,75 @@ def test_without_traffic_there_are_no_replicas_and_one_replica_is_priced(
         assert one["devices"] == one["devicesPerReplica"]
         assert one["length"] == "max"
         assert one["perHour"] > 0
+    assert (found["rate"], found["costAt"]) == (None, "ceiling")
+    costs = [one["perMillionOutputTokens"] for one in found["options"]]
+    assert costs == sorted(costs)
+
+
+def changed_pool(tmp_path: Path, **engine: Any) -> Path:
+    """The example with another engine and no price of its own."""
+    pool = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
+    target = pool["spec"]["targets"][0]
+    target["engine"] = {**target.get("engine", {}), **engine}
+    target.pop("cost", None)
+    file = tmp_path / "changed.yaml"
+    file.write_text(yaml.safe_dump(pool), encoding="utf-8")
+    return file
+
+
+def test_what_may_not_fit_is_not_ranked(compare: Kvscale, tmp_path: Path) -> None:
+    # The expected memory of one L4 holds 32k tokens of this model, the least that it may have not.
+    file = changed_pool(tmp_path, maxModelLen=32_768)
+    found = document(compare, "--gpu", "L4,H100", "--tensor-parallel", "1,2", file=file)
+    (doubtful,) = found["mayNotFit"]
+    assert (doubtful["gpu"], doubtful["tensorParallel"]) == ("NVIDIA-L4", 1)
+    assert doubtful["refusal"]["reason"] == "MayNotFit"
+    assert len(found["options"]) == 3
+    picture = tmp_path / "compare.svg"
+    code, out, _ = compare("--gpu", "L4,H100", "--plot", str(picture), file=file)
+    assert code == 0
+    above, _, below = out.partition("What may not fit: not ranked")
+    assert "- L4: a request of the maximum length, 32,768 tokens" in below
+    assert "\nL4" not in above
+    assert ">L4<" not in picture.read_text(encoding="utf-8")
+
+
+def test_all_costs_of_a_column_are_of_one_rate(compare: Kvscale, tmp_path: Path) -> None:
+    file = changed_pool(tmp_path, maxModelLen=8192)
+    found = document(compare, "--gpu", "L4,L40S,H100", "--tensor-parallel", "1,2", file=file)
+    assert (found["rate"], found["costAt"]) == ("mean", "meanRate")
+    for one in found["options"]:
+        assert one["replicas"] is not None
+        assert one["perHourAtPeak"] >= one["perHour"]
+    _, page, _ = compare("--gpu", "L4,H100", file=file)
+    assert "USD/million, mean" in page
+    _, page, _ = compare("--gpu", "L4,H100", file=without_traffic(tmp_path))
+    assert "USD/million, ceiling" in page
+    assert "replicas" not in page
+
+
+def test_lengths_without_a_rate_are_not_called_no_traffic(compare: Kvscale, tmp_path: Path) -> None:
+    pool = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
+    del pool["spec"]["traffic"]["requestsPerMinute"]
+    file = tmp_path / "lengths.yaml"
+    file.write_text(yaml.safe_dump(pool), encoding="utf-8")
+    _, page, _ = compare("--gpu", "L4,H100", file=file)
+    assert "spec.traffic.requestsPerMinute is not declared" in page
+    assert "no traffic" not in page
+
+
+def test_what_no_device_mends_is_one_error(compare: Kvscale, tmp_path: Path) -> None:
+    for dtypes in ("fp9", "auto,fp9"):
+        code, out, err = compare("--gpu", "L4,H100,H200", "--kv-cache-dtype", dtypes)
+        assert (code, out) == (2, "")
+        assert err.count("fp9") == err.count("\n") == 1
+    pool = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
+    pool["spec"]["model"] = {"preset": "nobody/knows"}
+    file = tmp_path / "unknown.yaml"
+    file.write_text(yaml.safe_dump(pool), encoding="utf-8")
+    code, out, err = compare("--gpu", "L4,H100", file=file)
+    assert (code, out) == (2, "")
+    assert err.count("nobody/knows") == err.count("\n") == 1
 
 
 def test_the_page_fits_the_terminal(compare: Kvscale) -> None:
@@ -146,6 +215,7 @@ def test_a_picture_is_the_same_every_time(compare: Kvscale, tmp_path: Path) -> N
     first, second = (picture.read_text(encoding="utf-8") for picture in pictures)
     assert first == second
     assert "USD per hour" in first
+    assert "peak rate" in first
     assert "no price" in first
     nothing = tmp_path / "nothing.svg"
     assert compare("--gpu", "T4", "--plot", str(nothing))[0] == 0

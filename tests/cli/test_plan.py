@@ -89,7 +89,7 @@ def test_the_document_is_a_contract(kvscale: Kvscale, pool: Path) -> None:
     # What other parts say of the weights and in their assumptions is tested there.
     found["capacity"].pop("weightBytesPerDevice")
     found.pop("assumptions")
-    levers = found.pop("levers")
+    levers = found.pop("levers") + found.pop("dearLevers")
     assert found == json.loads((GOLDEN / "plan.json").read_text(encoding="utf-8"))
     assert {
         "kvBlocks",
@@ -107,7 +107,7 @@ def test_the_document_is_a_contract(kvscale: Kvscale, pool: Path) -> None:
         "perMillionOutputTokens",
     }
     for lever in levers:
-        assert set(lever) == {"change", "caveat", "gain", "before", "after"}
+        assert set(lever) == {"name", "change", "caveat", "gain", "before", "after"}
         assert set(lever["before"]) == set(lever["after"]) == standing
 
 
@@ -279,6 +279,71 @@ def test_without_a_price_the_cost_is_absent(kvscale: Kvscale, pool: Path) -> Non
     assert "no price of NVIDIA-GeForce-RTX-4090 is known" in out
 
 
+def test_more_devices_have_the_price_of_a_machine_that_holds_them(
+    kvscale: Kvscale, pool: Path
+) -> None:
+    pool.write_text(changed("      kvCacheMemoryBytes: 4294967296\n", ""), encoding="utf-8")
+    found = document(kvscale, "-f", str(pool))
+    moves = {one["change"]: one for one in found["cost"]["moves"]}
+    doubled = moves["tensor parallelism doubled"]
+    assert doubled["note"] == "1.1504 USD per device and hour"
+    looked_at = {one["change"]: one for one in found["levers"] + found["dearLevers"]}
+    lever = looked_at["--tensor-parallel-size 2"]
+    assert lever["after"]["perMillionOutputTokens"] == doubled["perMillionOutputTokens"]
+    assert "at 1.1504 USD" in lever["caveat"]
+    # A stated price is that of every device of the pool.
+    same = document(kvscale, "-f", str(pool), "--price", "L4=0.8")
+    assert all(one["note"] == "" for one in same["cost"]["moves"])
+    wider = [one for one in same["levers"] if one["change"] == "--tensor-parallel-size 2"]
+    assert [one["caveat"] for one in wider] == ["an engine takes 2 devices"]
+
+
+def test_what_costs_more_than_it_brings_is_said(kvscale: Kvscale, pool: Path) -> None:
+    pool.write_text(changed("      kvCacheMemoryBytes: 4294967296\n", ""), encoding="utf-8")
+    _, page, _ = kvscale("-f", str(pool))
+    found = document(kvscale, "-f", str(pool))
+    assert found["dearLevers"]
+    for lever in found["dearLevers"]:
+        before, after = lever["before"], lever["after"]
+        assert after["sequencesPerDevice"] > before["sequencesPerDevice"]
+        assert after["perMillionOutputTokens"] > before["perMillionOutputTokens"]
+    assert "at a higher cost per token" in page
+    assert "USD/million (ceiling)" in page
+
+
+def test_levers_have_short_names_and_their_flags_below(kvscale: Kvscale, tmp_path: Path) -> None:
+    file = tmp_path / "latent.yaml"
+    text = POOL.replace("meta-llama/Llama-3.1-8B-Instruct", "deepseek-ai/DeepSeek-V3")
+    engine = text.replace("      kvCacheMemoryBytes: 4294967296\n", "      tensorParallel: 8\n")
+    file.write_text(engine.replace("NVIDIA-L4", "NVIDIA-H200"), encoding="utf-8")
+    _, page, _ = kvscale("-f", str(file))
+    rows = page[page.index("What to change instead of scaling") :].splitlines()
+    assert rows[1].startswith("change ")
+    assert any(row.startswith("data parallel 8, tensor 1  ") and "->" in row for row in rows)
+    assert "--tensor-parallel-size 1 --data-parallel-size 8" in page
+    assert max(len(row) for row in rows) <= 100
+
+
+def test_a_small_pool_is_told_of_in_plain_numbers(kvscale: Kvscale, pool: Path) -> None:
+    pool.write_text(changed("{mean: 60, peak: 180}", "{mean: 1, peak: 2}"), encoding="utf-8")
+    _, page, _ = kvscale("-f", str(pool))
+    assert "of the time with 1, one less is none" in page
+    pool.write_text(changed("{mean: 60, peak: 180}", "{mean: 1, peak: 9000}"), encoding="utf-8")
+    _, page, _ = kvscale("-f", str(pool))
+    assert "e+0" not in page[: page.index("\nHow\n")]
+    pool.write_text(changed("maxNumSeqs: 64", "tensorParallel: 2"), encoding="utf-8")
+    _, page, _ = kvscale("-f", str(pool))
+    assert "1 engine of tensor 2" in page
+
+
+def test_the_ceiling_shows_what_runs(kvscale: Kvscale, pool: Path) -> None:
+    pool.write_text(changed("maxNumSeqs: 64", "maxNumSeqs: 10"), encoding="utf-8")
+    found = {one["length"]: one for one in document(kvscale, "-f", str(pool))["ceilings"]}
+    assert found["p50"]["perReplica"]["expected"] > 10
+    assert found["p50"]["runPerReplica"] == 10
+    assert found["max"]["runPerReplica"] == found["max"]["perReplica"]["expected"] < 10
+
+
 def test_both_planning_modes_stand_side_by_side(kvscale: Kvscale, pool: Path) -> None:
     planning = document(kvscale, "-f", str(pool))["planning"]
     assert planning["mode"] == "Percentile"
@@ -417,6 +482,17 @@ def test_a_pool_without_traffic_or_price_has_a_picture_too(
     code, _, _ = kvscale("-f", str(pool), "--gpu", "RTX-4090", "--plot", str(picture))
     assert code == 0
     assert "no traffic is declared" in picture.read_text(encoding="utf-8")
+
+
+def test_a_picture_says_why_there_are_no_replicas(
+    kvscale: Kvscale, pool: Path, tmp_path: Path
+) -> None:
+    pool.write_text(changed("    requestsPerMinute: {mean: 60, peak: 180}\n", ""), encoding="utf-8")
+    picture = tmp_path / "plan.svg"
+    assert kvscale("-f", str(pool), "--plot", str(picture))[0] == 0
+    text = picture.read_text(encoding="utf-8")
+    assert "spec.traffic.requestsPerMinute" in text
+    assert "no traffic is declared" not in text
 
 
 def test_a_picture_without_matplotlib_is_refused_before_any_work(

@@ -75,7 +75,8 @@ class Fleet:
 class Prometheus:
     """One server process on one data directory and one port."""
 
-    def __init__(self, folder, sd_port):
+    def __init__(self, binary, folder, sd_port):
+        self._binary = binary
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -84,12 +85,9 @@ class Prometheus:
         (folder / "prometheus.yml").write_text(CONFIG.format(port=sd_port))
 
     async def start(self):
-        binary = shutil.which("prometheus")
-        if binary is None:
-            pytest.skip("no prometheus on the PATH (Debian: apt-get install prometheus)")
         with (self._folder / "log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                binary,
+                self._binary,
                 f"--config.file={self._folder / 'prometheus.yml'}",
                 f"--storage.tsdb.path={self._folder / 'data'}",
                 f"--web.listen-address=127.0.0.1:{self.port}",
@@ -110,9 +108,12 @@ async def fleet():
 
 @pytest.fixture
 async def prometheus(fleet, tmp_path):
+    binary = shutil.which("prometheus")
+    if binary is None:
+        pytest.skip("no prometheus on the PATH (Debian: apt-get install prometheus)")
     http = TestServer(fleet.app)
     await http.start_server()
-    server = Prometheus(tmp_path, http.port)
+    server = Prometheus(binary, tmp_path, http.port)
     await server.start()
     yield server
     await server.stop()

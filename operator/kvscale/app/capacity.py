@@ -1,17 +1,17 @@
 """What `kvscale capacity` says of an engine: one document for scripts, one page for people.
 
 The document's keys are a contract. Plain numbers are the expected values; `bands` holds the same
-as low, expected and high (equal where the KV memory is given exactly). All of it is per engine,
-bytes are per device.
+as low, expected and high (equal where the KV memory is given exactly). All of it is per engine but
+`replica`, which is the sum of the engines of one pod; bytes are per device.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
-from kvscale.app.tables import band, facts, notes, number, size, size_band, table, trace_lines
+from kvscale.core.capacity.boot_settings import as_started
 from kvscale.core.capacity.calibrated import calibrated_capacity
 from kvscale.core.capacity.calibration import calibrate
-from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
+from kvscale.core.capacity.ceiling import CacheGroup, EngineCapacity, Refusal
 from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.engine import engine_capacity
 from kvscale.core.capacity.planning import (
@@ -21,7 +21,7 @@ from kvscale.core.capacity.planning import (
 )
 from kvscale.core.engines.boot_log import BootLog
 from kvscale.core.engines.config import EngineConfig
-from kvscale.core.model.shape import ModelShape
+from kvscale.core.model.shape import LayerKind, ModelShape
 from kvscale.core.trace import Trace
 from kvscale.core.values import Band
 
@@ -33,11 +33,22 @@ class CapacityView:
     """An engine's capacity with what explains it, or the refusal.
 
     Attributes:
+        engine, device: what was asked about.
+        capacity: of one engine.
         sequences: the ceiling at round lengths and at the maximum length.
+        model: name of the shape; "" where it cannot be read.
     """
 
+    engine: EngineConfig
+    device: Device
     capacity: EngineCapacity | Refusal
     sequences: tuple[LengthCeiling, ...] = ()
+    model: str = ""
+
+    @property
+    def engines(self) -> int:
+        """Engines of one replica, each with a KV pool of its own."""
+        return self.engine.data_parallel
 
 
 def capacity_view(
@@ -58,17 +69,18 @@ def capacity_view(
         boot: a start of the same build to calibrate by, or why it cannot be read; None: none.
     """
     if isinstance(shape, Refusal):
-        return CapacityView(shape)
+        return CapacityView(engine, device, shape)
+    if isinstance(boot, BootLog):
+        engine = as_started(engine, boot, shape)
     if boot is None:
         capacity = engine_capacity(shape, engine, device, kv_memory_bytes)
     else:
         capacity = _by_boot(shape, engine, device, boot)
     if isinstance(capacity, Refusal):
-        return CapacityView(capacity)
-    return CapacityView(
-        capacity,
-        length_ceilings(capacity, round_lengths(capacity.max_model_len)),
-    )
+        return CapacityView(engine, device, capacity, model=shape.name)
+    lengths = round_lengths(capacity.max_model_len)
+    found = length_ceilings(capacity, lengths, engine.data_parallel)
+    return CapacityView(engine, device, capacity, found, shape.name)
 
 
 def _by_boot(
@@ -83,6 +95,9 @@ def _by_boot(
 
 
 KEYS = (
+    "model",
+    "engine",
+    "devices",
     "weightBytesPerDevice",
     "kvMemoryBytes",
     "layerGroups",
@@ -91,7 +106,10 @@ KEYS = (
     "usableBlocks",
     "kvCacheSizeTokens",
     "maxConcurrency",
+    "maxModelLen",
+    "maxNumSeqs",
     "sequences",
+    "replica",
     "bands",
     "assumptions",
     "refusal",
@@ -103,14 +121,17 @@ def capacity_document(view: CapacityView) -> Document:
     """The view for a script: every key is always there, null where there is no number."""
     capacity = view.capacity
     if isinstance(capacity, Refusal):
-        return {**dict.fromkeys(KEYS), "refusal": refusal_document(capacity)}
+        document = {**dict.fromkeys(KEYS), **_subject_document(view)}
+        return {**document, "refusal": refusal_document(capacity)}
     usable, concurrency = capacity.usable_blocks, capacity.max_concurrency_milli
     return {
+        **_subject_document(view),
         "weightBytesPerDevice": capacity.weight_bytes_per_device,
         "kvMemoryBytes": band_document(capacity.kv_memory_bytes),
         "layerGroups": [
             {
                 "kind": group.kind.value,
+                "kinds": {kind.value: layers for kind, layers in kinds_of(group)},
                 "layers": group.layers,
                 "blockTokens": group.block_tokens,
                 "bytesPerBlock": group.bytes_per_block,
@@ -122,7 +143,16 @@ def capacity_document(view: CapacityView) -> Document:
         "usableBlocks": usable.expected,
         "kvCacheSizeTokens": capacity.kv_cache_size_tokens.expected,
         "maxConcurrency": concurrency.expected / 1000,
+        "maxModelLen": capacity.max_model_len,
+        "maxNumSeqs": capacity.max_num_seqs,
         "sequences": {one.name: one.per_engine.expected for one in view.sequences},
+        "replica": {
+            "engines": view.engines,
+            "devices": view.engine.devices * view.engines,
+            "kvCacheSizeTokens": capacity.kv_cache_size_tokens.expected * view.engines,
+            "sequences": {one.name: one.per_replica.expected for one in view.sequences},
+            "running": {one.name: runs(one, capacity) * view.engines for one in view.sequences},
+        },
         "bands": {
             "kvBlocks": band_document(capacity.kv_blocks),
             "usableBlocks": band_document(usable),
@@ -140,51 +170,36 @@ def capacity_document(view: CapacityView) -> Document:
     }
 
 
-def capacity_page(view: CapacityView, title: str) -> list[str]:
-    """The view for a person; of a refusal only its message."""
-    capacity = view.capacity
-    if isinstance(capacity, Refusal):
-        return [capacity.message]
-    lines = [title, "", *facts(capacity_facts(capacity))]
-    lines += ["", "What one block consists of, on one device"]
-    lines += table(
-        ("layers", "count", "tokens/block", "bytes/block"),
-        [
-            (g.kind.value, number(g.layers), number(g.block_tokens), number(g.bytes_per_block))
-            for g in capacity.groups
-        ],
-    )
-    lines += ["", "Resident sequences of one engine, by length"]
-    lines += table(
-        ("tokens", "blocks", "low", "expected", "high"),
-        [(number(one.tokens), number(one.blocks), *_band_cells(one)) for one in view.sequences],
-        left=0,
-    )
-    lines += notes("Assumptions", capacity.assumptions)
-    return [*lines, "", "How", *trace_lines(capacity.trace)]
+def _subject_document(view: CapacityView) -> Document:
+    """What was asked about."""
+    engine, device = view.engine, view.device
+    return {
+        "model": view.model or None,
+        "engine": {
+            "kind": engine.kind.value,
+            "version": engine.version,
+            "tensorParallel": engine.tensor_parallel,
+            "pipelineParallel": engine.pipeline_parallel,
+            "dataParallel": engine.data_parallel,
+            "kvCacheDtype": engine.kv_cache_dtype,
+        },
+        "devices": {
+            "product": device.product,
+            "memoryBytes": device.memory_bytes,
+            "perEngine": engine.devices,
+            "perReplica": engine.devices * engine.data_parallel,
+        },
+    }
 
 
-def _band_cells(one: LengthCeiling) -> tuple[str, str, str]:
-    each = one.per_engine
-    return number(each.low), number(each.expected), number(each.high)
+def runs(ceiling: LengthCeiling, capacity: EngineCapacity) -> int:
+    """Sequences of that length that one engine holds and runs at once, expected."""
+    return min(ceiling.per_engine.expected, capacity.max_num_seqs)
 
 
-def capacity_facts(capacity: EngineCapacity) -> list[tuple[str, str]]:
-    """The capacity's main numbers, named, for `tables.facts`."""
-    concurrency = capacity.max_concurrency_milli.expected / 1000
-    longest = number(capacity.max_model_len)
-    return [
-        ("weights per device", size(capacity.weight_bytes_per_device)),
-        ("KV memory per device", size_band(capacity.kv_memory_bytes)),
-        (
-            "bytes per block",
-            f"{number(capacity.bytes_per_block)} ({capacity.block_tokens} tokens)",
-        ),
-        ("KV blocks", band(capacity.kv_blocks)),
-        ("KV cache size, tokens", band(capacity.kv_cache_size_tokens)),
-        ("max concurrency", f"{concurrency:.2f} sequences of {longest} tokens"),
-        ("largest batch", f"{number(capacity.max_num_seqs)} sequences (--max-num-seqs)"),
-    ]
+def kinds_of(group: CacheGroup) -> tuple[tuple[LayerKind, int], ...]:
+    """Layers of a block table by kind."""
+    return group.kinds or ((group.kind, group.layers),)
 
 
 def band_document(value: Band) -> Document:

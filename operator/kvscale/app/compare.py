@@ -1,9 +1,10 @@
 """A pool on other devices: what fits, how many it needs and what that costs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
+from kvscale.app.comparison import Comparison, Option, Row, Unfit
 from kvscale.app.plan import Plan, plan
 from kvscale.app.plan_cost import PlanCost
 from kvscale.core.capacity.ceiling import Refusal
@@ -11,79 +12,17 @@ from kvscale.core.capacity.cost.candidates import has_fp8
 from kvscale.core.capacity.cost.price import Price
 from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.devices.table import find_device
+from kvscale.core.engines.config import EngineKind
 from kvscale.core.spec import PoolSpec
 from kvscale.core.trace import find
 from kvscale.core.traffic.floor import Floor
 from kvscale.core.values import Unknown
 from kvscale.ports import WorkloadRecord
 
+DOES_NOT_FIT = "PlanningRequestDoesNotFit"
+"""Reason of a floor that no number of replicas gives."""
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One way to run the pool.
-
-    Attributes:
-        gpu: product of the device table.
-        tensor_parallel: of one engine; None: as the pool has it.
-        kv_cache_dtype: None: as the pool has it.
-    """
-
-    gpu: str
-    tensor_parallel: int | None = None
-    kv_cache_dtype: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """An option that fits.
-
-    Attributes:
-        option, plan: what was asked and what came of it.
-        rate: that `replicas` are for: "mean", "peak", or "" where no traffic is declared.
-        replicas: None where the traffic does not tell them.
-        at_peak: replicas at the declared peak rate; None where there is none.
-        devices: of all replicas, or of one replica.
-        milliseconds_per_token: of one sequence at the planned batch; None where no speed is known.
-        micros_per_hour: of these devices; None without a price.
-        micros_per_million: per million output tokens at that rate, or at the ceiling; likewise.
-        note: what wants a check.
-    """
-
-    option: Option
-    plan: Plan
-    rate: str
-    replicas: int | None
-    at_peak: int | None
-    devices: int
-    milliseconds_per_token: float | None
-    micros_per_hour: int | None
-    micros_per_million: int | None
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Unfit:
-    """An option that does not fit, and why."""
-
-    option: Option
-    refusal: Refusal
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """The options, the cheapest first.
-
-    Attributes:
-        name: of the pool.
-        rows: what fits: with a price by cost per hour, then without one by devices.
-        unfit: the rest, in the order in which they were asked for.
-        currency: of the costs; "" where there is none.
-    """
-
-    name: str
-    rows: tuple[Row, ...]
-    unfit: tuple[Unfit, ...]
-    currency: str
+DOUBT = "MayNotFit"
 
 
 def options(
@@ -117,7 +56,8 @@ def compare(
         config_map: data of the ConfigMap that the spec names; None when it names none.
         given_prices: by product; they win over the pool's and the list's.
     """
-    rows, unfit = [], []
+    fitting: list[tuple[Option, Plan]] = []
+    doubtful, unfit = [], []
     for option in wanted:
         found = plan(
             name,
@@ -130,11 +70,64 @@ def compare(
         )
         if isinstance(found, Refusal):
             unfit.append(Unfit(option, found))
+        elif (doubt := _doubt(found)) is not None:
+            doubtful.append(Unfit(option, doubt, found))
         else:
-            rows.append(_row(option, found))
+            fitting.append((option, found))
+    rate = _rate(spec) if any(isinstance(one.floor, Floor) for _, one in fitting) else ""
+    rows = sorted((_row(option, found, rate) for option, found in fitting), key=_order)
     costs = [row.plan.cost for row in rows]
-    currency = next((cost.price.currency for cost in costs if isinstance(cost, PlanCost)), "")
-    return Comparison(name, tuple(sorted(rows, key=_order)), tuple(unfit), currency)
+    floors = [row.plan.floor for row in rows]
+    return Comparison(
+        name,
+        rows=tuple(rows),
+        doubtful=tuple(doubtful),
+        unfit=tuple(unfit),
+        currency=next((cost.price.currency for cost in costs if isinstance(cost, PlanCost)), ""),
+        rate=rate,
+        unknown=next((one.message for one in floors if isinstance(one, Unknown)), ""),
+    )
+
+
+def _rate(spec: PoolSpec) -> str:
+    """The declared rate that costs are at: the mean one, if anything arrives then."""
+    traffic = spec.traffic
+    if traffic is None:
+        return ""
+    if traffic.mean_per_minute:
+        return "mean"
+    return "peak" if traffic.peak_per_minute else ""
+
+
+def _doubt(found: Plan) -> Refusal | None:
+    """Why the least memory that the engine may have does not do; None where it does."""
+    floor = found.floor
+    if isinstance(floor, Unknown) and floor.reason == DOES_NOT_FIT:
+        return Refusal(DOUBT, "targets[0].devices", floor.message)
+    usable = found.capacity.usable_blocks.low
+    named = {one.name: one for one in found.ceilings}
+    for name in (f"p{found.spec.percentile}", _longest(found)):
+        one = named.get(name)
+        if one is None or one.per_engine.low > 0:
+            continue
+        longest = "a request of the maximum length" if name == "max" else f"a {name} request"
+        return Refusal(
+            DOUBT,
+            "targets[0].devices",
+            f"{longest}, {one.tokens:,} tokens, needs {one.blocks:,} KV blocks, an engine may have "
+            f"only {usable:,}: add devices to the engine or lower its maximum length",
+        )
+    return None
+
+
+def _longest(found: Plan) -> str:
+    """Name of the longest length that an engine must hold.
+
+    vLLM does not start where the maximum does not fit (v0.32.0 v1/core/kv_cache_utils.py,
+    check_enough_kv_cache_memory); the others refuse the requests that do not.
+    """
+    always = found.engine.kind is EngineKind.VLLM or found.requests is None
+    return "max" if always else "p99"
 
 
 def _changed(spec: PoolSpec, option: Option) -> PoolSpec:
@@ -151,37 +144,39 @@ def _changed(spec: PoolSpec, option: Option) -> PoolSpec:
     return replace(spec, target=replace(spec.target, engine=engine, devices=devices))
 
 
-def _row(option: Option, found: Plan) -> Row:
+def _row(option: Option, found: Plan, rate: str) -> Row:
     floor, cost = found.floor, found.cost
-    rate, replicas = "", None
-    step = None
+    by_rate = {one.name: one for one in cost.rates} if isinstance(cost, PlanCost) else {}
+    replicas = at_peak = step = None
     if isinstance(floor, Floor):
-        rate = "peak" if floor.at_mean is None else "mean"
-        replicas = floor.at_peak if floor.at_mean is None else floor.at_mean
+        replicas = floor.at_peak if rate == "peak" else floor.at_mean
+        at_peak = floor.at_peak
         step = _milliseconds(floor)
     per_hour = per_million = None
-    if isinstance(cost, PlanCost):
-        at_rate = next((one for one in cost.rates if one.name == rate), None)
-        if at_rate is None:
-            per_hour = cost.replica_micros_per_hour
-            per_million = cost.points[0].micros_per_million.expected
-        else:
-            per_hour, per_million = at_rate.micros_per_hour, at_rate.micros_per_million
-    fp8 = found.engine.kv_cache_dtype.startswith("fp8") and not has_fp8(found.device)
+    if rate in by_rate:
+        per_hour, per_million = by_rate[rate].micros_per_hour, by_rate[rate].micros_per_million
+    elif isinstance(cost, PlanCost) and not rate:
+        per_hour = cost.replica_micros_per_hour
+        per_million = cost.points[0].micros_per_million.expected
     return Row(
         option,
         found,
         rate,
         replicas,
-        floor.at_peak if isinstance(floor, Floor) else None,
+        at_peak,
         (replicas or 1) * found.devices_per_replica,
         step,
         per_hour,
         per_million,
-        f"{found.device.product} has no fp8 arithmetic: check that the engine starts"
-        if fp8
-        else "",
+        by_rate["peak"].micros_per_hour if "peak" in by_rate else None,
+        _note(found),
     )
+
+
+def _note(found: Plan) -> str:
+    if found.engine.kv_cache_dtype.startswith("fp8") and not has_fp8(found.device):
+        return f"{found.device.product} has no fp8 arithmetic: check that the engine starts"
+    return ""
 
 
 def _milliseconds(floor: Floor) -> float | None:
@@ -194,5 +189,4 @@ def _milliseconds(floor: Floor) -> float | None:
 
 def _order(row: Row) -> tuple[bool, int, int, str]:
     """By cost; without a price by devices, after the others."""
-    cost = row.micros_per_hour if row.replicas is not None else row.micros_per_million
-    return cost is None, cost or 0, row.devices, row.option.gpu
+    return row.measure is None, row.measure or 0, row.devices, row.option.gpu

@@ -1,18 +1,17 @@
 """A comparison as a document for scripts and as a page for people."""
 
-import re
+from collections.abc import Sequence
 
-from kvscale.app.capacity import Document, band_document, refusal_document
-from kvscale.app.compare import Comparison, Option, Row
+from kvscale.app.capacity import Document, band_document, refusal_document, runs
+from kvscale.app.comparison import Comparison, Option, Row, Unfit
+from kvscale.app.plan import Plan
 from kvscale.app.plan_cost import PlanCost
 from kvscale.app.plan_cost_document import money, price_document
 from kvscale.app.plan_cost_view import money as money_text
-from kvscale.app.tables import facts, notes, number, table
+from kvscale.app.tables import facts, notes, number, short_name, table
 from kvscale.core.capacity.planning import LengthCeiling
 
-KEYS = ("pool", "currency", "options", "unfit")
-
-_NOISE = re.compile(r"^(NVIDIA|AMD|Tesla)-|-Blackwell|-Server-Edition")
+KEYS = ("pool", "currency", "rate", "costAt", "options", "mayNotFit", "unfit")
 
 
 def compare_document(found: Comparison) -> Document:
@@ -20,7 +19,10 @@ def compare_document(found: Comparison) -> Document:
     return {
         "pool": found.name,
         "currency": found.currency or None,
+        "rate": found.rate or None,
+        "costAt": f"{found.rate}Rate" if found.rate else "ceiling",
         "options": [_row_document(row) for row in found.rows],
+        "mayNotFit": [_doubt_document(one) for one in found.doubtful],
         "unfit": [
             {**_option_document(one.option), "refusal": refusal_document(one.refusal)}
             for one in found.unfit
@@ -36,8 +38,20 @@ def _option_document(option: Option) -> Document:
     }
 
 
+def _doubt_document(one: Unfit) -> Document:
+    document = {**_option_document(one.option), "refusal": refusal_document(one.refusal)}
+    if one.plan is None:
+        return document
+    ceiling = planned_ceiling(one.plan)
+    return {
+        **document,
+        "length": ceiling.name,
+        "sequencesPerReplica": band_document(ceiling.per_replica),
+    }
+
+
 def _row_document(row: Row) -> Document:
-    ceiling, cost = planned_ceiling(row), row.plan.cost
+    ceiling, cost = planned_ceiling(row.plan), row.plan.cost
     return {
         **_option_document(row.option),
         "tensorParallel": row.plan.engine.tensor_parallel,
@@ -45,6 +59,7 @@ def _row_document(row: Row) -> Document:
         "devicesPerReplica": row.plan.devices_per_replica,
         "length": ceiling.name,
         "sequencesPerReplica": band_document(ceiling.per_replica),
+        "runPerReplica": _running(row.plan),
         "rate": row.rate or None,
         "replicas": row.replicas,
         "replicasAtPeak": row.at_peak,
@@ -56,16 +71,24 @@ def _row_document(row: Row) -> Document:
         "perMillionOutputTokens": None
         if row.micros_per_million is None
         else money(row.micros_per_million),
+        "perHourAtPeak": None
+        if row.peak_micros_per_hour is None
+        else money(row.peak_micros_per_hour),
         "price": price_document(cost.price) if isinstance(cost, PlanCost) else None,
         "note": row.note,
     }
 
 
-def planned_ceiling(row: Row) -> LengthCeiling:
+def planned_ceiling(plan: Plan) -> LengthCeiling:
     """The ceiling at the planning percentile, or at the maximum length without traffic."""
-    name = f"p{row.plan.spec.percentile}"
-    found = [one for one in row.plan.ceilings if one.name == name]
-    return found[0] if found else row.plan.ceilings[-1]
+    name = f"p{plan.spec.percentile}"
+    found = [one for one in plan.ceilings if one.name == name]
+    return found[0] if found else plan.ceilings[-1]
+
+
+def _running(plan: Plan) -> int:
+    """Sequences of that length that a replica holds and runs, expected."""
+    return runs(planned_ceiling(plan), plan.capacity) * plan.engines_per_replica
 
 
 def label(row: Row) -> str:
@@ -79,47 +102,52 @@ def label(row: Row) -> str:
     return " ".join(parts)
 
 
-def short_name(product: str) -> str:
-    """The product without its vendor and what no other product differs by."""
-    return _NOISE.sub("", product)
-
-
 def compare_page(found: Comparison) -> list[str]:
     """The comparison for a person."""
     lines = [f"InferencePool {found.name} on other devices", ""]
-    rates = {row.rate for row in found.rows if row.rate}
-    headers = ["device", "TP", "KV", "sequences", "ms/token", "replicas", "peak", "devices"]
+    headers = ["device", "TP", "KV", "sequences"]
+    headers += ["ms/token", "replicas", "peak"] if found.rate else []
+    headers.append("devices")
     if found.currency:
-        headers += [f"{found.currency}/hour", f"{found.currency}/million"]
+        at = found.rate or "ceiling"
+        headers += [f"{found.currency}/hour", f"{found.currency}/million, {at}"]
     if found.rows:
-        lines += table(headers, [_cells(row, costs=bool(found.currency)) for row in found.rows])
+        lines += table(headers, [_cells(row, found) for row in found.rows])
+        lines += ["", *facts(_legend(found))]
     else:
-        lines.append("nothing fits")
-    lengths = {planned_ceiling(row).name for row in found.rows}
-    lines += ["", *facts(_legend(found, rates, lengths))]
-    lines += notes("Prices", dict.fromkeys(_price(row) for row in found.rows if _price(row)))
+        lines.append("nothing fits for certain" if found.doubtful else "nothing fits")
+    lines += notes("Prices", _prices(found.rows))
     lines += notes("Notes", dict.fromkeys(row.note for row in found.rows if row.note))
-    lines += notes(
-        "What does not fit",
-        [f"{_named(one.option)}: {one.refusal.message}" for one in found.unfit],
-    )
+    lines += notes("What may not fit: not ranked", _reasons(found.doubtful))
+    lines += notes("What does not fit", _reasons(found.unfit))
     return lines
 
 
-def _cells(row: Row, *, costs: bool) -> list[str]:
+def _reasons(found: Sequence[Unfit]) -> list[str]:
+    """A sentence for each reason, with all options that have it."""
+    by_message: dict[str, list[str]] = {}
+    for one in found:
+        by_message.setdefault(one.refusal.message, []).append(_named(one.option))
+    return [f"{'; '.join(names)}: {message}" for message, names in by_message.items()]
+
+
+def _cells(row: Row, found: Comparison) -> list[str]:
     engine = row.plan.engine
     step = row.milliseconds_per_token
     cells = [
         short_name(row.option.gpu),
         number(engine.tensor_parallel),
         engine.kv_cache_dtype,
-        number(planned_ceiling(row).per_replica.expected),
-        "-" if step is None else f"{step:,.1f}",
-        "-" if row.replicas is None else number(row.replicas),
-        "-" if row.at_peak is None else number(row.at_peak),
-        number(row.devices),
+        number(_running(row.plan)),
     ]
-    if costs:
+    if found.rate:
+        cells += [
+            "-" if step is None else f"{step:,.1f}",
+            "-" if row.replicas is None else number(row.replicas),
+            "-" if row.at_peak is None else number(row.at_peak),
+        ]
+    cells.append(number(row.devices))
+    if found.currency:
         cells += [
             "-" if micros is None else money_text(micros)
             for micros in (row.micros_per_hour, row.micros_per_million)
@@ -127,23 +155,25 @@ def _cells(row: Row, *, costs: bool) -> list[str]:
     return cells
 
 
-def _legend(found: Comparison, rates: set[str], lengths: set[str]) -> list[tuple[str, str]]:
-    rate = (
-        f"at the {rates.pop()} rate"
-        if len(rates) == 1
-        else "of one replica: no traffic is declared"
+def _legend(found: Comparison) -> list[tuple[str, str]]:
+    lengths = sorted({planned_ceiling(row.plan).name for row in found.rows})
+    shown = ", ".join(f"{'the maximum' if name == 'max' else name} length" for name in lengths)
+    per_million = (
+        f"of output tokens at the {found.rate} rate"
+        if found.rate
+        else "of output tokens with every sequence that fits running"
     )
+    by = f"{found.currency}/{'hour' if found.rate else 'million'}"
     return [
+        ("sequences", f"of {shown}, that one replica holds and runs (expected)"),
+        ("rate", found.unknown and f"none: {found.unknown}" if not found.rate else ""),
         (
-            "sequences",
-            f"of length {', '.join(sorted(lengths))}, resident in one replica: expected, by memory",
+            "replicas, devices, cost" if found.rate else "devices, cost per hour",
+            f"at the {found.rate} rate; - is not known" if found.rate else "of one replica",
         ),
-        ("replicas, devices, cost", rate),
+        (f"{found.currency}/million", per_million if found.currency else ""),
         ("peak", "replicas at the declared peak rate" if _has_peak(found) else ""),
-        (
-            "sorted by",
-            f"cost in {found.currency}" if found.currency else "devices: no price is known",
-        ),
+        ("sorted by", by if found.currency else "devices: no price is known"),
     ]
 
 
@@ -151,11 +181,15 @@ def _has_peak(found: Comparison) -> bool:
     return any(row.at_peak is not None for row in found.rows)
 
 
-def _price(row: Row) -> str:
-    cost = row.plan.cost
-    if not isinstance(cost, PlanCost):
-        return ""
-    return f"{short_name(row.option.gpu)}: {cost.price.described}"
+def _prices(rows: Sequence[Row]) -> list[str]:
+    """A sentence for each price, with all replicas that have it."""
+    by_text: dict[str, dict[str, None]] = {}
+    for row in rows:
+        cost, count = row.plan.cost, row.plan.devices_per_replica
+        if isinstance(cost, PlanCost):
+            shown = f"{count} x {short_name(row.option.gpu)}"
+            by_text.setdefault(cost.price.described, {})[shown] = None
+    return [f"{', '.join(names)}: {text}" for text, names in by_text.items()]
 
 
 def _named(option: Option) -> str:

@@ -12,7 +12,7 @@ from kvscale.app.plan_inputs import blank_workload, for_planning
 from kvscale.app.prices import prices_of
 from kvscale.app.resolve import resolve
 from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.cost.levers import Lever, levers
+from kvscale.core.capacity.cost.levers import Levers, all_levers
 from kvscale.core.capacity.cost.price import Price
 from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.engine import engine_capacity
@@ -57,7 +57,7 @@ class Plan:
         crossover: the smallest batch whose decode step is not bound by memory; None: there is
             none, or no speed is known.
         cost: what it costs, or why that is not known.
-        levers: what to change instead of scaling, the best first.
+        levers: what to change instead of scaling, and what costs more than it brings.
         warnings: contradictions, and limits that the traffic exceeds; one sentence each.
         assumptions: one sentence each.
     """
@@ -78,7 +78,7 @@ class Plan:
     decode: Service | Unknown
     crossover: int | None
     cost: PlanCost | Unknown
-    levers: tuple[Lever, ...]
+    levers: Levers
     warnings: tuple[str, ...]
     assumptions: tuple[str, ...]
 
@@ -180,9 +180,11 @@ def plan(
             floored,
             price=price,
             engines=engines,
-            moves=moves_of(shape, engine, device, price, known) if not compared else (),
+            moves=()
+            if compared
+            else moves_of(shape, engine, device, price, known, price_of=prices.of),
         ),
-        levers=levers(
+        levers=all_levers(
             shape,
             engine,
             device,
@@ -191,7 +193,7 @@ def plan(
             price_of=prices.of,
         )
         if not compared
-        else (),
+        else Levers(),
         warnings=(
             *resolved.contradictions,
             *(problem.message for problem in (known.problems if known else ())),

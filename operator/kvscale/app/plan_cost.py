@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
 from kvscale.core.capacity.cost.moves import Move, cost_moves
-from kvscale.core.capacity.cost.price import Price
+from kvscale.core.capacity.cost.price import Price, PriceOf
 from kvscale.core.capacity.cost.tokens import (
     CostPoint,
     RateCost,
@@ -117,11 +117,13 @@ def moves_of(
     device: Device,
     price: Price,
     requests: Profile | None,
+    *,
+    price_of: PriceOf | None = None,
 ) -> tuple[Move, ...]:
-    """What moves the cost; nothing without traffic."""
+    """What moves the cost; nothing without traffic. See `cost_moves`."""
     if requests is None:
         return ()
-    return cost_moves(shape, engine, device, price=price, requests=requests)
+    return cost_moves(shape, engine, device, price=price, requests=requests, price_of=price_of)
 
 
 def _rates(spec: PoolSpec, floored: Floor | Unknown, replica_hour: int) -> tuple[RateCost, ...]:

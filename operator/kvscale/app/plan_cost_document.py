@@ -33,7 +33,11 @@ def cost_document(cost: PlanCost) -> Document:
             for one in cost.rates
         ],
         "moves": [
-            {"change": move.change, "perMillionOutputTokens": money(move.micros_per_million)}
+            {
+                "change": move.change,
+                "perMillionOutputTokens": money(move.micros_per_million),
+                "note": move.note,
+            }
             for move in cost.moves
         ],
     }
@@ -47,6 +51,7 @@ def price_document(price: Price) -> Document:
 def lever_document(lever: Lever) -> Document:
     """A lever for a script."""
     return {
+        "name": lever.name,
         "change": lever.change,
         "caveat": lever.caveat,
         "gain": round(lever.gain, 3),

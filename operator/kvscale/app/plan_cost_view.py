@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from kvscale.app.plan import Plan
-from kvscale.app.tables import WIDTH, facts, number, size, table
-from kvscale.core.capacity.cost.levers import Lever, Standing
+from kvscale.app.tables import facts, number, short_name, size, table
+from kvscale.core.capacity.cost.levers import Lever, Levers, Standing
+from kvscale.core.capacity.cost.moves import Move
 from kvscale.core.capacity.cost.price import MICROS
 from kvscale.core.capacity.policies import Policy
 from kvscale.core.values import Band, Unknown
@@ -76,7 +77,7 @@ def cost_lines(plan: Plan) -> list[str]:
         if cost.rates
         else []
     )
-    moves = "; ".join(f"{one.change}: {money(one.micros_per_million)}" for one in cost.moves)
+    moves = "; ".join(_move(one) for one in cost.moves)
     return lines + facts(
         [
             ("next replica", f"{money(cost.replica_micros_per_hour)} {currency} per hour"),
@@ -85,6 +86,11 @@ def cost_lines(plan: Plan) -> list[str]:
             ("price", cost.price.described),
         ]
     )
+
+
+def _move(move: Move) -> str:
+    note = f" (at {move.note})" if move.note else ""
+    return f"{move.change}: {money(move.micros_per_million)}{note}"
 
 
 def _crossover(plan: Plan) -> str:
@@ -96,44 +102,49 @@ def _crossover(plan: Plan) -> str:
     return f"bound by memory below a batch of {number(plan.crossover)} {context}"
 
 
-def lever_lines(levers: Sequence[Lever], title: str, currency: str) -> list[str]:
-    """The levers under a title, one each; nothing where there is none."""
-    if not levers:
-        return []
-    rows = [_lever_row(lever, currency) for lever in levers]
+def lever_lines(found: Levers, title: str, currency: str) -> list[str]:
+    """The levers under a title, and below it what costs more than it brings.
+
+    Args:
+        found: the levers.
+        title: of the part.
+        currency: of the costs; "" where none is known.
+    """
+    lines: list[str] = []
+    if found.worth:
+        lines += ["", title, *_lever_table(found.worth, currency)]
+    if found.dear:
+        lines += ["", "More sequences per device, at a higher cost per token"]
+        lines += _lever_table(found.dear, currency)
+    return lines
+
+
+def _lever_table(levers: Sequence[Lever], currency: str) -> list[str]:
+    """A row for each with a short name, and below what to set in full."""
     headers = ["change", "sequences/device", "tokens/device"]
-    headers += [f"{currency}/million"] if currency else []
-    lines = table(headers, rows)
-    if max(len(line) for line in lines) > WIDTH:
-        lines = [line for lever in levers for line in facts([(lever.change, _effect(lever))])]
-    seen = dict.fromkeys(lever.caveat for lever in levers if lever.caveat)
-    caveats = facts(
-        [
-            (f"{'; '.join(one.change for one in levers if one.caveat == caveat)}:", caveat)
-            for caveat in seen
-        ]
-    )
-    return ["", title, *lines, *caveats]
+    headers += [f"{currency}/million (ceiling)"] if currency else []
+    rows = [_lever_row(lever, currency) for lever in levers]
+    full = [
+        (f"{_named(lever)}:", "; ".join(filter(None, (lever.change, lever.caveat))))
+        for lever in levers
+    ]
+    return [*table(headers, rows), *facts(full)]
+
+
+def _named(lever: Lever) -> str:
+    return short_name(lever.name or lever.change)
 
 
 def _lever_row(lever: Lever, currency: str) -> list[str]:
     before, after = lever.before, lever.after
     row = [
-        lever.change,
+        _named(lever),
         f"{_sequences(before)} -> {_sequences(after)}",
         f"{number(before.tokens)} -> {number(after.tokens)}",
     ]
     if currency:
         row.append(f"{_cost(before)} -> {_cost(after)}")
     return row
-
-
-def _effect(lever: Lever) -> str:
-    before, after = lever.before, lever.after
-    text = f"{_sequences(before)} -> {_sequences(after)} sequences per device"
-    if before.micros_per_million is not None:
-        text += f", {_cost(before)} -> {_cost(after)} per million tokens"
-    return text
 
 
 def _sequences(standing: Standing) -> str:

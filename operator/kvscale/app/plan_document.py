@@ -1,6 +1,12 @@
 """A plan as a document for scripts. Its keys are a contract."""
 
-from kvscale.app.capacity import Document, band_document, refusal_document, trace_document
+from kvscale.app.capacity import (
+    Document,
+    band_document,
+    refusal_document,
+    runs,
+    trace_document,
+)
 from kvscale.app.plan import Plan
 from kvscale.app.plan_cost import PlanCost
 from kvscale.app.plan_cost_document import cost_document, lever_document
@@ -28,6 +34,7 @@ KEYS = (
     "cost",
     "costUnknown",
     "levers",
+    "dearLevers",
     "warnings",
     "assumptions",
     "refusal",
@@ -74,6 +81,7 @@ def plan_document(plan: Plan | Refusal) -> Document:
                 "blocks": one.blocks,
                 "perEngine": band_document(one.per_engine),
                 "perReplica": band_document(one.per_replica),
+                "runPerReplica": runs(one, plan.capacity) * plan.engines_per_replica,
             }
             for one in plan.ceilings
         ],
@@ -85,7 +93,8 @@ def plan_document(plan: Plan | Refusal) -> Document:
         "decode": _decode_document(plan),
         "cost": cost_document(plan.cost) if isinstance(plan.cost, PlanCost) else None,
         "costUnknown": _unknown_document(plan.cost) if isinstance(plan.cost, Unknown) else None,
-        "levers": [lever_document(lever) for lever in plan.levers],
+        "levers": [lever_document(lever) for lever in plan.levers.worth],
+        "dearLevers": [lever_document(lever) for lever in plan.levers.dear],
         "warnings": list(plan.warnings),
         "assumptions": list(plan.assumptions),
         "refusal": None,

@@ -7,6 +7,9 @@ from kvscale.core.traffic.floor import Floor
 from kvscale.core.traffic.overflow_plan import OverflowCount, OverflowPlan
 from kvscale.core.values import Unknown
 
+LEAST_SHOWN = 1e-6
+"""A smaller probability is not told from none."""
+
 
 def mode_lines(plan: Plan) -> list[str]:
     """Replicas by either mode, with how often an engine's memory would not do."""
@@ -61,12 +64,20 @@ def _count(floor: Floor | Unknown, rate: str) -> int | str:
 
 def _risk(count: OverflowCount) -> str:
     blocks = count.blocks
+    less = (
+        "one less is none"
+        if count.replicas == 1
+        else f"{_percent(count.probability_of_one_less)} with one less"
+    )
     return (
-        f"{_percent(count.probability)} of the time with {count.replicas}, "
-        f"{_percent(count.probability_of_one_less)} with one less; an engine's requests hold "
+        f"{_percent(count.probability)} of the time with {count.replicas}, {less}; "
+        "an engine's requests hold "
         f"{number(round(blocks.mean))} blocks, standard deviation {number(round(blocks.deviation))}"
     )
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %" if 100 * share >= 1e-4 else "under 0.0001 %"  # noqa: PLR2004 - shown
+    if share < LEAST_SHOWN:
+        return f"under {100 * LEAST_SHOWN:g} %"
+    rounded = float(f"{100 * share:.2g}")  # two digits, and not as 1e+02
+    return f"{rounded:f}".rstrip("0").rstrip(".") + " %"

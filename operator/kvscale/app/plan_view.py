@@ -1,12 +1,14 @@
 """A plan as a page for people."""
 
-from kvscale.app.capacity import capacity_facts
+from kvscale.app.capacity import runs
+from kvscale.app.capacity_page import capacity_facts
 from kvscale.app.plan import Plan
 from kvscale.app.plan_cost_view import cost_lines, lever_lines, policy_lines
 from kvscale.app.plan_document import whole_trace
 from kvscale.app.plan_modes_view import mode_lines
 from kvscale.app.tables import band, facts, notes, number, size, table, trace_lines
 from kvscale.core.spec import Traffic
+from kvscale.core.trace import counted
 from kvscale.core.traffic.floor import Floor
 from kvscale.core.values import Unknown
 
@@ -17,7 +19,7 @@ def plan_page(plan: Plan) -> list[str]:
     lines += ["", "Capacity of one engine", *facts(capacity_facts(plan.capacity))]
     lines += ["", _ceiling_title(plan)]
     lines += table(
-        ("length", "tokens", "blocks", "low", "expected", "high", "replica, expected"),
+        ("length", "tokens", "blocks", "low", "expected", "high", "replica", "replica runs"),
         [
             (
                 one.name,
@@ -27,6 +29,7 @@ def plan_page(plan: Plan) -> list[str]:
                 number(one.per_engine.expected),
                 number(one.per_engine.high),
                 number(one.per_replica.expected),
+                number(runs(one, plan.capacity) * plan.engines_per_replica),
             )
             for one in plan.ceilings
         ],
@@ -49,7 +52,7 @@ def _subject(plan: Plan) -> list[tuple[str, str]]:
     engine, device = plan.engine, plan.device
     count = plan.devices_per_replica
     parallel = (
-        f"{plan.engines_per_replica} engines of "
+        f"{counted(plan.engines_per_replica, 'engine')} of "
         f"tensor {engine.tensor_parallel} x pipeline {engine.pipeline_parallel}"
     )
     return [

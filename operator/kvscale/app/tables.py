@@ -3,6 +3,7 @@
 Plain characters only and no colour, so that a pipe and a terminal show the same.
 """
 
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 
@@ -13,6 +14,7 @@ WIDTH = 100
 _GAP = "  "
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _STEP = 1024
+_NOISE = re.compile(r"\b(NVIDIA|AMD|Tesla)-|GeForce-|-Blackwell|-Server-Edition")
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> list[str]:
@@ -71,6 +73,11 @@ def _how(step: Step) -> str:
     inputs = ", ".join(f"{name} {number(value)}" for name, value in step.inputs)
     source = f" [{step.source}]" if step.source else ""
     return f"{step.formula}{f' ({inputs})' if inputs else ''}{source}"
+
+
+def short_name(product: str) -> str:
+    """The product without its vendor and what no other product differs by."""
+    return _NOISE.sub("", product)
 
 
 def number(value: Scalar) -> str:

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from kvscale.app.capacity import capacity_document, capacity_page, capacity_view
+from kvscale.app.capacity import capacity_document, capacity_view
+from kvscale.app.capacity_page import capacity_page
 from kvscale.cli.boot import read_boot
 from kvscale.cli.engine_options import (
     AttentionDpOption,
@@ -20,31 +21,31 @@ from kvscale.cli.engine_options import (
     with_options,
 )
 from kvscale.cli.errors import fail
-from kvscale.cli.files import exists, in_directory, read_json
+from kvscale.cli.model_option import model_shape
+from kvscale.cli.options import device_named, whole_number
 from kvscale.cli.output import Output, OutputOption, emit, one_line, refuse
 from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.devices.device import Device
-from kvscale.core.capacity.devices.table import find_device
 from kvscale.core.engines.config import EngineConfig, EngineKind
-from kvscale.core.model.config_json import read_shape
-from kvscale.core.model.presets import preset
 from kvscale.core.model.shape import ModelShape
+from kvscale.core.trace import counted
 
 GIB = 1 << 30
 MOST_GIB = 1 << 20
 VERSION = re.compile(r"v?\d{1,4}(\.\d{1,4}){1,2}([.+a-z]\S{0,40})?")
-QUANTIZATION_FILE = "hf_quant_config.json"
 
 
 def capacity(
     *,
-    gpu: Annotated[str, typer.Option("--gpu", help="device, as labelled: NVIDIA-L4, L4, H100")],
+    gpu: Annotated[
+        str, typer.Option("--gpu", help="device: NVIDIA-L4, L4, H100 (see kvscale devices)")
+    ],
     config: Annotated[
         Path | None,
         typer.Option("--config", help="the model's config.json, or the directory that holds it"),
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", help="a known model instead: Qwen/Qwen3-8B")
+        str | None,
+        typer.Option("--model", help="a known model instead: Qwen/Qwen3-8B (see kvscale presets)"),
     ] = None,
     engine_kind: EngineOption = EngineKind.VLLM.value,
     tensor_parallel: Annotated[
@@ -80,13 +81,30 @@ def capacity(
     ] = False,
     max_model_len: Annotated[
         int | None,
-        typer.Option("--max-model-len", help="longest sequence in tokens; default: the model's"),
+        typer.Option(
+            "--max-model-len",
+            help="longest sequence in tokens (8192, 8k); default: the model's",
+            parser=whole_number,
+            metavar="TOKENS",
+        ),
     ] = None,
     max_num_seqs: Annotated[
-        int | None, typer.Option("--max-num-seqs", help="largest batch in sequences")
+        int | None,
+        typer.Option(
+            "--max-num-seqs",
+            help="largest batch in sequences",
+            parser=whole_number,
+            metavar="SEQUENCES",
+        ),
     ] = None,
     max_num_batched_tokens: Annotated[
-        int | None, typer.Option("--max-num-batched-tokens", help="tokens of one step")
+        int | None,
+        typer.Option(
+            "--max-num-batched-tokens",
+            help="tokens of one step (2048, 2k)",
+            parser=whole_number,
+            metavar="TOKENS",
+        ),
     ] = None,
     kv_cache_dtype: Annotated[
         str, typer.Option("--kv-cache-dtype", help="auto, fp8, ... as the engine takes it")
@@ -141,6 +159,14 @@ def capacity(
     calibrate_line: Annotated[
         str | None, typer.Option("--calibrate-line", help="its lines, pasted")
     ] = None,
+    calibrate_utilization: Annotated[
+        float | None,
+        typer.Option(
+            "--calibrate-utilization",
+            help="memory fraction of that start, where its log does not state it",
+            metavar="FRACTION",
+        ),
+    ] = None,
     max_total_tokens: MaxTokensOption = None,
     enable_dp_attention: AttentionDpOption = False,
     swa_full_tokens_ratio: SwaRatioOption = None,
@@ -149,8 +175,8 @@ def capacity(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """KV capacity of one engine: blocks, tokens, and resident sequences by length."""
-    shape = _shape(config, model)
-    device = _device(gpu)
+    shape = model_shape(config, model)
+    device = device_named(gpu, "--gpu")
     if engine_version is not None and not VERSION.fullmatch(engine_version):
         fail(one_line(f"--engine-version is {engine_version!r}: give a release, such as 0.32"))
     engine = EngineConfig(
@@ -185,38 +211,16 @@ def capacity(
     )
     if kv_memory_gib is not None and (calibrate or calibrate_line):
         fail("--kv-memory-gib leaves nothing to calibrate: leave it or --calibrate out")
-    boot = read_boot(calibrate, calibrate_line)
+    boot = read_boot(calibrate, calibrate_line, calibrate_utilization)
     view = capacity_view(shape, engine, device, _bytes(kv_memory_gib), boot=boot)
     document = capacity_document(view)
     if isinstance(view.capacity, Refusal):
         refuse(view.capacity, document, output)
-    title = f"{engine.model} on {view.capacity.devices} x {device.product}, per engine"
+    count = engine.devices * engine.data_parallel
+    title = f"{engine.model} on {count} x {device.product}, per engine"
+    if engine.data_parallel > 1:
+        title += f" ({engine.data_parallel} engines of {counted(engine.devices, 'device')})"
     emit(document, capacity_page(view, title), output)
-
-
-def _shape(config: Path | None, model: str | None) -> ModelShape | Refusal:
-    if config is None and model is None:
-        fail("--config or --model is needed: name the model's config.json or a known model")
-    if config is not None and model is not None:
-        fail("--config and --model exclude each other: leave one out")
-    if config is None:
-        found = preset(model or "")
-        if isinstance(found, Refusal):
-            mend = "or give its config.json by --config"
-            return Refusal(found.reason, "--model", f"--model: {found.message}; {mend}")
-        return found
-    file = in_directory(config, "config.json")
-    beside = file.parent / QUANTIZATION_FILE
-    quantization = read_json(beside, "--config") if exists(beside) else None
-    name = config.stem if file == config else config.resolve().name
-    return read_shape(read_json(file, "--config"), name, quantization)
-
-
-def _device(gpu: str) -> Device:
-    device = find_device(gpu)
-    if isinstance(device, Refusal):
-        fail(one_line(f"--gpu: {device.message}"))
-    return device
 
 
 def _milli(share: float | None) -> int | None:

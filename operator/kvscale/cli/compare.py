@@ -19,7 +19,7 @@ from kvscale.cli.options import (
     given_prices,
     names,
 )
-from kvscale.cli.output import Output, OutputOption, emit
+from kvscale.cli.output import Output, OutputOption, emit, refuse
 from kvscale.cli.plot_file import check_plot, write_plot
 from kvscale.cli.pool_files import FileOption, ManifestOption, mend, read_pool
 from kvscale.cli.trace_file import TraceOption, with_trace
@@ -34,7 +34,10 @@ def compare(
     *,
     file: FileOption,
     gpu: Annotated[
-        str, typer.Option("--gpu", help="devices to compare: L4,L40S,H100; or all of the table")
+        str,
+        typer.Option(
+            "--gpu", help="devices to compare: L4,L40S,H100; the word all: every known device"
+        ),
     ],
     tensor_parallel: Annotated[
         str | None,
@@ -69,6 +72,10 @@ def compare(
         config_map=files.config_map,
         given_prices=given_prices(price, prices, files.spec),
     )
+    mistake = found.mistake
+    if mistake is not None:
+        more = mend(mistake.reason, files, gpu=True)
+        refuse(_mended(mistake, more), compare_document(found), output)
     found = replace(
         found,
         unfit=tuple(
@@ -85,7 +92,10 @@ def _mended(refusal: Refusal, more: str) -> Refusal:
 
 
 def _products(text: str) -> tuple[str, ...]:
-    if text.strip().lower() == ALL:
-        return tuple(card.product for card in CARDS if card.cuda_gib is not None)
-    found = [device_named(name, "--gpu").product for name in names(text, "--gpu")]
+    found: list[str] = []
+    for name in names(text, "--gpu"):
+        if name.lower() == ALL:
+            found += [card.product for card in CARDS if card.cuda_gib is not None]
+        else:
+            found.append(device_named(name, "--gpu").product)
     return tuple(dict.fromkeys(found))

@@ -15,6 +15,8 @@ from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.capacity.cost.price import DEFAULT_CURRENCY, MICROS, Price
 from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.devices.table import find_device
+from kvscale.core.engines.flag import Kind
+from kvscale.core.engines.flag_reading import parse_value
 from kvscale.core.spec import PoolSpec
 
 MOST_PER_HOUR = 1_000_000
@@ -41,8 +43,29 @@ def device_named(name: str, option: str) -> Device:
     """
     device = find_device(name)
     if isinstance(device, Refusal):
-        fail(one_line(f"{option}: {device.message}"))
+        # What a manifest could state instead is no option of a command.
+        said = device.message.partition(", or state targets")[0].partition(": state targets")[0]
+        fail(one_line(f"{option}: {said}; `kvscale devices` lists them"))
     return device
+
+
+def whole_number(text: str) -> int:
+    """A count or a length, as a server's own arguments may state it: 8192, 8k, 8K.
+
+    Raises:
+        BadParameter: it is no such number.
+    """
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        value = parse_value(Kind.SIZE, text)
+    except ValueError:
+        value = None
+    if not isinstance(value, int):
+        raise typer.BadParameter(f"{text[:40]!r} is no whole number: give one, as in 8192 or 8k")
+    return value
 
 
 def names(text: str, option: str) -> tuple[str, ...]:

@@ -21,7 +21,11 @@ def plan(
     file: FileOption,
     manifest: ManifestOption = None,
     gpu: Annotated[
-        str | None, typer.Option("--gpu", help="device: NVIDIA-L4, L4, H100; wins over the pool's")
+        str | None,
+        typer.Option(
+            "--gpu",
+            help="device: NVIDIA-L4, L4, H100 (see kvscale devices); wins over the pool's",
+        ),
     ] = None,
     price: PriceOption = None,
     prices: PricesOption = None,

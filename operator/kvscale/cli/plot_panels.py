@@ -1,10 +1,11 @@
 """The panels of a plan's picture."""
 
 import math
+import textwrap
 from collections.abc import Iterable
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from kvscale.app.plan import Plan
 from kvscale.app.plan_cost import PlanCost
@@ -15,10 +16,12 @@ from kvscale.core.capacity.policies import Policy
 from kvscale.core.spec import PlanningMode
 from kvscale.core.traffic.floor import Floor
 from kvscale.core.traffic.service import Service
+from kvscale.core.values import Unknown
 
 BLUE, ORANGE, GREEN, RED, GREY = "#2a6fbb", "#d9822b", "#3b8f5a", "#c23b3b", "#5c6670"
 POINTS = 120
 SHORTEST = 64
+FEW_DECADES = 200
 POLICY_NAMES = {
     Policy.CONTIGUOUS: "contiguous,\nmaximum length",
     Policy.FRAGMENTED: "contiguous,\npowers of two",
@@ -33,23 +36,37 @@ def length_panel(axis: Axes, plan: Plan) -> None:
     shortest = min(SHORTEST, longest)
     lengths = _spread(shortest, longest)
     bands = [sequences_at(plan.capacity, tokens) for tokens in lengths]
+    low, expected, high = (
+        [max(0.5, getattr(band, name)) for band in bands] for name in ("low", "expected", "high")
+    )
+    most = plan.capacity.max_num_seqs
     axis.fill_between(
         lengths,
-        [max(0.5, band.low) for band in bands],
-        [max(0.5, band.high) for band in bands],
+        [min(count, most) for count in low],
+        [min(count, most) for count in high],
         color=BLUE,
         alpha=0.2,
         linewidth=0,
         label="low to high",
     )
-    axis.plot(lengths, [max(0.5, b.expected) for b in bands], color=BLUE, label="expected")
-    most = plan.capacity.max_num_seqs
-    axis.axhline(most, color=RED, linestyle="--", linewidth=1, label=f"{most:,} run at most")
+    if any(count > most for count in expected):
+        axis.plot(
+            lengths,
+            [count if count >= most else math.nan for count in expected],
+            color=GREY,
+            linestyle="--",
+            linewidth=1,
+            alpha=0.7,
+            label="memory for more than run",
+        )
+    running = [min(count, most) for count in expected]
+    axis.plot(lengths, running, color=BLUE, label=f"expected, at most {most:,} run")
     axis.set(xscale="log", yscale="log", xlabel="prompt + output, tokens", ylabel="sequences")
     axis.set_title("Resident sequences of one engine")
-    _marks(axis, [(one.name, one.tokens) for one in plan.ceilings if one.name != "max"])
     _plain(axis)
-    axis.legend(loc="lower left")
+    _room_above(axis)
+    _marks(axis, [(one.name, one.tokens) for one in plan.ceilings if one.name != "max"])
+    _legend_below(axis)
 
 
 def rate_panel(axis: Axes, plan: Plan) -> None:
@@ -57,7 +74,8 @@ def rate_panel(axis: Axes, plan: Plan) -> None:
     axis.set_title("Replicas for a request rate")
     floor, traffic = plan.floor, plan.spec.traffic
     if not isinstance(floor, Floor) or traffic is None:
-        _say(axis, "no traffic is declared")
+        why = floor.message if isinstance(floor, Unknown) and traffic is not None else ""
+        _say(axis, why or "no traffic is declared")
         return
     declared = [
         (name, rate)
@@ -74,8 +92,10 @@ def rate_panel(axis: Axes, plan: Plan) -> None:
             axis.step(rates, replicas, where="pre", color=color, linestyle=style, label=label)
     axis.set(xlabel="requests per minute", ylabel="replicas", xlim=(0, most))
     axis.set_ylim(bottom=0)
+    axis.set_ylim(top=1.15 * axis.get_ylim()[1])
+    axis.yaxis.set_major_locator(MaxNLocator(integer=True))
     _marks(axis, declared)
-    axis.legend(loc="lower right")
+    _legend_below(axis)
 
 
 def _mode_style(plan: Plan, mode: PlanningMode) -> tuple[str, str, str]:
@@ -95,18 +115,26 @@ def cost_panel(axis: Axes, plan: Plan) -> None:
         _say(axis, "no price or speed is known")
         return
     ceiling = cost.points[0].batch_milli
-    most = max(8.0, 2.5 * ceiling.high / 1000, 1.2 * (plan.crossover or 0))
-    most = min(most, 20.0 * max(1.0, ceiling.high / 1000))
-    batches = [max(1.0, batch) for batch in _spread(1, max(8, math.ceil(most)))]
+    # No batch beyond max_num_seqs ever runs.
+    last = plan.capacity.max_num_seqs
+    last = max(2, min(last, math.ceil(4 * max(1.0, ceiling.high / 1000, plan.crossover or 0))))
+    batches = _spread(1, last)
     engine_hour = hourly(cost.price, plan.capacity.devices)
     costs = [per_million(engine_hour, tokens_per_second(decode, b)) / MICROS for b in batches]
     axis.plot(batches, costs, color=BLUE)
     if ceiling.low != ceiling.high:
-        axis.axvspan(ceiling.low / 1000, ceiling.high / 1000, color=ORANGE, alpha=0.15, linewidth=0)
+        axis.axvspan(
+            ceiling.low / 1000,
+            ceiling.high / 1000,
+            color=ORANGE,
+            alpha=0.15,
+            linewidth=0,
+            label="ceiling, low to high",
+        )
     axis.axvline(
         ceiling.expected / 1000,
         color=ORANGE,
-        label=f"ceiling: {ceiling.expected / 1000:,.0f} sequences",
+        label=f"ceiling, expected: {ceiling.expected / 1000:,.0f}",
     )
     for point in cost.points[1:]:
         axis.axvline(
@@ -115,22 +143,23 @@ def cost_panel(axis: Axes, plan: Plan) -> None:
             linestyle="--",
             label=f"plan: {point.batch_milli.expected / 1000:,.1f}",
         )
-    if plan.crossover is not None and plan.crossover <= batches[-1]:
-        text = f"compute-bound from {plan.crossover:,}"
-        axis.axvline(plan.crossover, color=RED, linestyle=":", label=text)
-    elif plan.crossover is None:
-        axis.plot([], [], " ", label="memory-bound at every batch")
-    else:
-        axis.plot([], [], " ", label=f"compute-bound from {plan.crossover:,} (not shown)")
+    if plan.crossover is not None and plan.crossover <= last:
+        axis.axvline(plan.crossover, color=RED, linestyle=":", label="bound by compute from here")
     axis.set(
         xscale="log",
         yscale="log",
-        xlabel="resident sequences of an engine",
+        xlabel=f"resident sequences of an engine\n{_bound(plan)}",
         ylabel=f"{cost.price.currency} per million output tokens",
     )
     _plain(axis)
-    axis.set_ylim(top=max(costs) * 6)
-    axis.legend(loc="upper right", frameon=True, framealpha=0.9, edgecolor="none")
+    _legend_below(axis)
+
+
+def _bound(plan: Plan) -> str:
+    """What decode steps are bound by."""
+    if plan.crossover is None:
+        return "(every step is bound by memory)"
+    return f"(a step is bound by memory below a batch of {plan.crossover:,})"
 
 
 def policy_panel(axis: Axes, plan: Plan) -> None:
@@ -163,6 +192,24 @@ def policy_panel(axis: Axes, plan: Plan) -> None:
     axis.grid(axis="x", visible=False)
 
 
+def _legend_below(axis: Axes) -> None:
+    """The legend under the axes, where it hides nothing."""
+    lines = axis.get_xlabel().count("\n")
+    axis.legend(
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.16 - 0.04 * lines),
+        ncols=2,
+        fontsize=8,
+        handlelength=1.6,
+    )
+
+
+def _room_above(axis: Axes) -> None:
+    """Room for names above a falling curve on a logarithmic scale."""
+    bottom, top = axis.get_ylim()
+    axis.set_ylim(bottom, top * (top / bottom) ** 0.2)
+
+
 def _spread(first: float, last: int) -> list[int]:
     """Whole numbers from first to last, even on a logarithmic scale."""
     ratio = last / first
@@ -189,6 +236,9 @@ def _marks(axis: Axes, marks: Iterable[tuple[str, float]]) -> None:
 def _plain(axis: Axes) -> None:
     """Numbers as people write them, not as powers of ten."""
     for one in (axis.xaxis, axis.yaxis):
+        first, last = one.get_view_interval()
+        if last < FEW_DECADES * first:  # a label at each power of ten would be one or none
+            one.set_major_locator(LogLocator(subs=(1, 2, 5)))
         one.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
         one.set_minor_formatter(FuncFormatter(lambda *_: ""))
 
@@ -196,4 +246,5 @@ def _plain(axis: Axes) -> None:
 def _say(axis: Axes, text: str) -> None:
     """A panel without a picture."""
     axis.set_axis_off()
-    axis.text(0.5, 0.5, text, ha="center", va="center", color=GREY, transform=axis.transAxes)
+    shown = textwrap.fill(text, 48, break_on_hyphens=False)
+    axis.text(0.5, 0.5, shown, ha="center", va="center", color=GREY, transform=axis.transAxes)

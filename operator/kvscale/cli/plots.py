@@ -5,14 +5,11 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
-from kvscale.app.compare import Comparison
-from kvscale.app.compare_view import label
+from kvscale.app.comparison import Comparison
 from kvscale.app.plan import Plan
+from kvscale.cli.plot_compare import draw_comparison
 from kvscale.cli.plot_panels import cost_panel, length_panel, policy_panel, rate_panel
-from kvscale.core.capacity.cost.price import MICROS
-from kvscale.core.trace import counted
 
 STYLE: Any = {
     "font.size": 9,
@@ -31,9 +28,6 @@ STYLE: Any = {
 """The salt makes the names inside an SVG the same every time."""
 
 DPI = 150
-BAR_INCHES = 0.34
-MOST_BARS = 40
-BLUE, GREY = "#2a6fbb", "#9aa5b1"
 
 
 def save(figure: Figure, path: Path) -> None:
@@ -75,42 +69,6 @@ def plan_figure(plan: Plan) -> Figure:
 
 
 def compare_figure(found: Comparison) -> Figure:
-    """The options as bars, the first at the top: cost per hour and devices."""
+    """The options as bars, the first at the top: cost and devices."""
     with mpl.rc_context(STYLE):
-        rows = found.rows[:MOST_BARS]
-        figure = Figure(figsize=(11, 1.6 + BAR_INCHES * max(3, len(rows))), layout="constrained")
-        left, right = figure.subplots(1, 2, sharey=True)
-        names = [label(row) for row in rows]
-        places = list(range(len(rows)))
-        rate = next((f" at the {row.rate} rate" for row in rows if row.rate), " of one replica")
-        figure.suptitle(f"{found.name}: what the traffic costs{rate}", fontsize=12)
-        costs = [(row.micros_per_hour or 0) / MICROS for row in rows]
-        bars = left.barh(places, costs, color=BLUE)
-        texts = ["no price" if row.micros_per_hour is None else "" for row in rows]
-        left.bar_label(
-            bars,
-            [text or f"{cost:,.2f}" for text, cost in zip(texts, costs, strict=True)],
-            padding=3,
-        )
-        left.set_title("Cost")
-        left.set_xlabel(f"{found.currency or 'cost'} per hour")
-        devices = [row.devices for row in rows]
-        bars = right.barh(places, devices, color=GREY)
-        right.bar_label(
-            bars,
-            [
-                f"{row.devices}"
-                + (f" ({counted(row.replicas, 'replica')})" if row.replicas else "")
-                for row in rows
-            ],
-            padding=3,
-        )
-        right.set_title("Devices")
-        right.set_xlabel("devices")
-        for axis, most in ((left, max(costs, default=0)), (right, max(devices, default=0))):
-            axis.set_yticks(places, names)
-            axis.grid(axis="y", visible=False)
-            axis.set_xlim(0, 1.35 * most or 1)
-            axis.set_ylim(len(rows) - 0.4, -0.6)
-        right.xaxis.set_major_locator(MaxNLocator(integer=True))
-        return figure
+        return draw_comparison(found)

@@ -7,8 +7,8 @@ v0.32.0 v1/kv_cache_interface.py, for the classes named.
 from dataclasses import dataclass
 from typing import Protocol
 
-from kvscale.core.model.compressed import INDEX_STORAGE, LATENT_STORAGE
 from kvscale.core.model.dtypes import BITS, KvDtype, kv_dtype
+from kvscale.core.model.layers.compressed import INDEX_STORAGE, LATENT_STORAGE
 from kvscale.core.model.shape import LayerGroup, LayerKind
 
 PACKED_LATENT_BYTES = {"fp8_ds_mla": 656, "nvfp4_ds_mla": 352}

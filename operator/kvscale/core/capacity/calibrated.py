@@ -54,7 +54,7 @@ def kv_memory(
 ) -> Band | Refusal:
     """KV memory per device, as far as the log's rounding and a change of the batch leave it open.
 
-    It may be negative, where nothing is left.
+    It may be negative, where nothing is left. A memory fraction that is not stated is the start's.
     """
     settings = resolve(shape, engine, device) if engine.kind is EngineKind.VLLM else None
     if isinstance(settings, Refusal):
@@ -62,7 +62,6 @@ def kv_memory(
     utilization = engine.memory_utilization_milli or calibration.utilization_milli
     change = Band.point(0)
     if settings is not None:
-        utilization = settings.memory_utilization_milli
         change = _change(shape, engine, device, calibration)
     step = utilization - calibration.utilization_milli
     share, kv = calibration.share, calibration.kv

@@ -12,27 +12,34 @@ rest is alike.
 
 from dataclasses import dataclass, replace
 
+from kvscale.core.capacity.boot_match import misfit, mismatch, other_weights
+from kvscale.core.capacity.boot_model import same_name
+from kvscale.core.capacity.boot_settings import booted_config, loads_otherwise
 from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.engine import engine_capacity
-from kvscale.core.capacity.placement import stages, weight_bytes
 from kvscale.core.capacity.vllm.settings import Settings, resolve
 from kvscale.core.engines.boot_log import BootLog
 from kvscale.core.engines.config import EngineConfig, EngineKind
+from kvscale.core.engines.versions import LAST_PATCH, parse_version
 from kvscale.core.model.shape import ModelShape
 from kvscale.core.values import Band
 
 GIB = 1 << 30
 FIELD = "--calibrate"
+UNKNOWN = (
+    "that start does not state its memory fraction; add the log's line with its arguments, or "
+    "state it: --calibrate-utilization 0.9"
+)
 
-_WEIGHTS_PERCENT = 20
-"""Logged weights further off than this are of another model, format or parallelism."""
-
-_RANKS = (
-    ("tensor_parallel_size", "tensor_parallel"), ("tp_size", "tensor_parallel"),
-    ("pipeline_parallel_size", "pipeline_parallel"), ("pp_size", "pipeline_parallel"),
-)  # fmt: skip
-_LENGTHS = ("max_model_len", "max_seq_len", "context_length")
+_OPEN = (
+    "calibrated by a start whose log does not state the memory fraction: the answer is for that "
+    "fraction, whatever it was; --calibrate-utilization states it"
+)
+_SCOPE = (
+    "the calibration holds for the same build, model, devices and parallelism, at other memory "
+    "fractions and lengths"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +49,7 @@ class Calibration:
     Attributes:
         booted: the settings of that start.
         share: bytes that the utilisation is a share of.
-        utilization_milli: of that start.
+        utilization_milli: of that start; where it is not known, of the answer.
         kv: its memory for KV per device, within the rounding of the log.
         assumptions: what was calibrated, and what it holds for.
     """
@@ -68,95 +75,114 @@ def calibrate(
         boot: the start.
         shape: the model.
         engine: settings to be calibrated; those that the log does not state count for the start
-            too.
+            too, but for its memory fraction. Its own fraction may be left open: then that of the
+            start counts.
         device: one of the devices, alike in both.
 
     Returns:
-        The calibration, or a Refusal where the start measured nothing, or is of another engine,
-        model or parallelism.
+        The calibration, or a Refusal where the start measured nothing, cannot have been on this
+        device, or is of another engine, model, format or parallelism.
     """
-    wrong = _mismatch(boot, engine)
-    if wrong is not None:
-        return wrong
-    booted = _booted(boot, engine)
+    wrong = mismatch(boot, shape, engine)
+    if wrong:
+        return _refusal(wrong)
+    booted = booted_config(boot, shape, engine)
     settings = resolve(shape, booted, device) if booted.kind is EngineKind.VLLM else None
     if isinstance(settings, Refusal):
         return _refusal(f"the settings of that start are refused: {settings.message}")
-    utilization = _utilization(boot, booted, settings)
+    utilization = _utilization(boot, settings, engine)
     if utilization is None:
-        return _refusal("that start does not state its memory fraction; add the line that does")
+        return _refusal(UNKNOWN)
     kv = _kv(boot, shape, booted, device)
     if isinstance(kv, Refusal):
         return kv
-    wrong = _other_weights(boot, settings, booted)
-    if wrong is not None:
-        return wrong
     found = Calibration(
         booted, boot.total or Band.point(device.memory_bytes), utilization, kv, ()
     )  # fmt: skip
-    return replace(found, assumptions=_assumptions(boot, found))
+    known = boot.utilization_milli is not None or _has_default(boot, settings)
+    wrong = _unfit(boot, shape, found, device, utilization if known else 1000)
+    if wrong:
+        return _refusal(wrong)
+    what = _what(boot, found, settings) if known else _OPEN
+    return replace(found, assumptions=(what, _SCOPE, *_notes(boot, shape, engine, found)))
 
 
-def _utilization(boot: BootLog, booted: EngineConfig, settings: Settings | None) -> int | None:
+def _has_default(boot: BootLog, settings: Settings | None) -> bool:
+    """Whether a fraction that is not logged is the default of a version that is known."""
+    return boot.complete_arguments and settings is not None and settings.rules.certain
+
+
+def _utilization(boot: BootLog, settings: Settings | None, engine: EngineConfig) -> int | None:
+    """The memory fraction of the start in thousandths; None where nothing tells it.
+
+    Where the answer's own is left open too, both are alike, whatever they are.
+    """
     if boot.utilization_milli is not None:
         return boot.utilization_milli
-    if settings is not None:
-        return settings.memory_utilization_milli
-    return booted.memory_utilization_milli
+    default = settings.memory_utilization_milli if settings is not None else 1000
+    if _has_default(boot, settings) or engine.memory_utilization_milli is None:
+        return default
+    return None
 
 
-def _assumptions(boot: BootLog, found: Calibration) -> tuple[str, ...]:
-    stated = "" if boot.utilization_milli is not None else ", which the log does not state"
+def _unfit(boot: BootLog, shape: ModelShape, found: Calibration, device: Device, most: int) -> str:
+    """Why the start cannot have been of this model on this device; "" if it can."""
+    computed = None
+    if not loads_otherwise(boot, shape):
+        # A block for one token: the weights do not depend on it.
+        one = replace(found.booted, max_model_len=1, max_num_seqs=1)
+        capacity = engine_capacity(shape, one, device, device.memory_bytes)
+        if not isinstance(capacity, Refusal):
+            computed = capacity.weight_bytes_per_device
+    return other_weights(boot, computed) or misfit(
+        boot, device, found.kv, found.share.high * most // 1000, computed
+    )
+
+
+def _what(boot: BootLog, found: Calibration, settings: Settings | None) -> str:
+    default = ""
+    if boot.utilization_milli is None and settings is not None:
+        default = f", the default of vLLM {settings.rules.label}, as the log states none"
     total = "" if boot.total is not None else "; the device's total is the table's"
-    what = (
-        f"calibrated by a start at a memory fraction of {found.utilization_milli / 1000:g}{stated}:"
-        f" {found.taken / GIB:.2f} GiB per device are not for KV{total}"
+    return (
+        "calibrated by a start at a memory fraction of "
+        f"{found.utilization_milli / 1000:g}{default}: "
+        f"{found.taken / GIB:.2f} GiB per device are not for KV{total}"
     )
-    scope = (
-        "the calibration holds for the same build, model, devices and parallelism, at other memory "
-        "fractions and lengths"
-    )
-    return what, scope
+
+
+def _notes(boot: BootLog, shape: ModelShape, engine: EngineConfig, found: Calibration) -> list[str]:
+    notes: list[str] = []
+    if engine.memory_utilization_milli is None and boot.utilization_milli is not None:
+        notes.append(
+            "no memory fraction is asked for: that of the start counts, "
+            f"{found.utilization_milli / 1000:g}"
+        )
+    version = engine.version or ""
+    if _other_release(version, boot.version):
+        notes.append(
+            f"the log is of version {boot.version[:40]}, asked is {version[:40]}: what "
+            "changed between them is an estimate"
+        )
+    if not same_name(boot, shape):
+        notes.append(f"the log names its model {boot.model[:80]}; it is taken for {shape.name}")
+    if loads_otherwise(boot, shape):
+        notes.append(
+            f"that start quantised the model by {boot.arguments['quantization']}: its weights are "
+            "not those of the config"
+        )
+    return notes
+
+
+def _other_release(asked: str, logged: str) -> bool:
+    one, other = parse_version(asked), parse_version(logged)
+    if one is None or other is None:
+        return bool(asked and logged) and asked != logged
+    return one[:2] != other[:2] or (one[2] != other[2] and LAST_PATCH not in {one[2], other[2]})
 
 
 def _refusal(what: str) -> Refusal:
     return Refusal("CalibrationFailed", FIELD, f"{FIELD}: {what}")
-
-
-def _mismatch(boot: BootLog, engine: EngineConfig) -> Refusal | None:
-    if boot.kind is not engine.kind:
-        return _refusal(f"the log is of {boot.kind}, the engine is {engine.kind}")
-    if boot.kv_fixed:
-        return _refusal(
-            "the memory for KV was given in that start (--kv-cache-memory-bytes), so nothing was "
-            "measured; start once without it"
-        )
-    for name, field in _RANKS:
-        logged, asked = boot.number(name), getattr(engine, field)
-        if logged is not None and logged != asked:
-            return _refusal(f"that start has {name} {logged}, asked is {asked}; they must be equal")
-    return None
-
-
-def _booted(boot: BootLog, engine: EngineConfig) -> EngineConfig:
-    """The settings of the start: what it prints, its defaults where it prints what differs."""
-    fresh = boot.complete_arguments
-    length = next((boot.number(name) for name in _LENGTHS if boot.number(name)), None)
-    eager = boot.arguments.get("enforce_eager")
-    return replace(
-        engine,
-        version=boot.version or engine.version,
-        memory_utilization_milli=boot.utilization_milli
-        or (None if fresh else engine.memory_utilization_milli),
-        max_model_len=length or boot.length or engine.max_model_len,
-        max_num_batched_tokens=boot.number("max_num_batched_tokens")
-        or (None if fresh else engine.max_num_batched_tokens),
-        max_num_seqs=boot.number("max_num_seqs") or (None if fresh else engine.max_num_seqs),
-        kv_cache_dtype=boot.arguments.get("kv_cache_dtype", engine.kv_cache_dtype),
-        enforce_eager=engine.enforce_eager if eager is None and not fresh else eager == "True",
-        kv_cache_memory_bytes=None,
-        num_gpu_blocks_override=None,
-    )
 
 
 def _kv(boot: BootLog, shape: ModelShape, booted: EngineConfig, device: Device) -> Band | Refusal:
@@ -174,22 +200,3 @@ def _kv(boot: BootLog, shape: ModelShape, booted: EngineConfig, device: Device) 
     low, high = max(counted.low, boot.kv.low), min(counted.high, boot.kv.high)
     # A log of several ranks may count blocks of another one than the one that it prints GiB of.
     return Band(low, (low + high) // 2, high) if low <= high else boot.kv
-
-
-def _other_weights(
-    boot: BootLog, settings: Settings | None, booted: EngineConfig
-) -> Refusal | None:
-    if boot.weights is None or settings is None:
-        return None
-    shape = settings.shape
-    computed = max(
-        weight_bytes(shape, stage, booted.tensor_parallel, booted.data_parallel)
-        for stage in stages(shape.layers, booted.pipeline_parallel)
-    )
-    logged = boot.weights.expected
-    if abs(logged - computed) * 100 > _WEIGHTS_PERCENT * computed:
-        return _refusal(
-            f"that start loaded weights of {logged / GIB:.2f} GiB per device, this model has "
-            f"{computed / GIB:.2f}; give a log of the same model, format and parallelism"
-        )
-    return None

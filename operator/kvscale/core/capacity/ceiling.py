@@ -38,6 +38,7 @@ class CacheGroup:
         resident_tokens: most tokens that stay while it decodes; None: every token.
         extra_blocks: one more where the tokens kept need not begin at a block's edge.
         ways: ranks of decode context parallelism that share the tokens.
+        kinds: layers by kind, where several share the table; () where there is one.
     """
 
     kind: LayerKind
@@ -49,6 +50,7 @@ class CacheGroup:
     resident_tokens: int | None = None
     extra_blocks: int = 0
     ways: int = 1
+    kinds: tuple[tuple[LayerKind, int], ...] = ()
 
     def blocks(self, tokens: int) -> int:
         """Blocks that the engine sets aside for one sequence of that many tokens."""

@@ -10,7 +10,7 @@ is a checkpoint of its own: one layer, in the published ones with the heads of i
 from dataclasses import replace
 
 from kvscale.core.engines.config import EngineConfig
-from kvscale.core.model.compressed import INDEX_STORAGE, LATENT_STORAGE
+from kvscale.core.model.layers.compressed import INDEX_STORAGE, LATENT_STORAGE
 from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape, WeightGroup
 
 OWN_DRAFT = "mtp"

@@ -1,8 +1,8 @@
 """What does not depend on which engine it is: the model as it is loaded, and its speed.
 
-Settings are resolved once, by `core.capacity.vllm.settings`, in vLLM's terms; other engines take from
-there what is about the model (its formats, how it is split, how long it may be) and put refusals
-into their own words.
+Settings are resolved once, by `core.capacity.vllm.settings`, in vLLM's terms; other engines take
+from there what is about the model (its formats, how it is split, how long it may be) and put
+refusals into their own words.
 """
 
 from collections.abc import Mapping

@@ -10,10 +10,9 @@ from typing import Any
 
 from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.engines import boot_patterns as say
+from kvscale.core.engines.boot_arguments import fraction_milli, settings
 from kvscale.core.engines.config import EngineKind
 from kvscale.core.values import Band
-
-MOST_ARGUMENTS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +21,7 @@ class BootLog:
 
     Attributes:
         kind: which engine.
-        version, model: as the engine names them; "" if it does not.
+        version, model, architecture: as the engine names them; "" if it does not.
         arguments: settings that it printed, by their names in the engine's code.
         complete_arguments: whether what is not in `arguments` has its default.
         kv: memory for KV of the smallest rank, within the rounding of the log.
@@ -40,6 +39,7 @@ class BootLog:
     kind: EngineKind = EngineKind.VLLM
     version: str = ""
     model: str = ""
+    architecture: str = ""
     arguments: Mapping[str, str] = field(default_factory=dict)
     complete_arguments: bool = False
     kv: Band | None = None
@@ -108,7 +108,7 @@ def boot_of_labels(labels: Mapping[str, str]) -> BootLog | Refusal:
     return BootLog(
         arguments={name: labels[name] for name in ("block_size", "cache_dtype") if name in labels},
         kv_fixed=labels.get("kv_cache_memory_bytes", "None") != "None",
-        utilization_milli=say.milli(share) if share.replace(".", "", 1).isdigit() else None,
+        utilization_milli=fraction_milli(share),
         kv_tokens=say.whole(labels.get("kv_cache_size_tokens", "")),
         blocks=blocks,
     )
@@ -144,18 +144,40 @@ class _Reader:
         self._set(kind=kind)
 
     def _identity(self, line: str) -> None:
+        if found := say.COMMAND.search(line):
+            self._begin(EngineKind.VLLM if found[1] else EngineKind.SGLANG)
+            self._set(utilization_milli=fraction_milli(found[2]))
         if found := say.SERVER.search(line):
             self._begin(EngineKind.VLLM)
             self._set(version=found[1] or found[2])
         if found := say.VLLM_ARGUMENTS.search(line):
-            self._set(arguments=_pairs(found[1]), complete_arguments=True)
+            self._arguments(found[1])
         if found := say.ENGINE.search(line):
+            # Lines that were pasted out of their order are still of one start.
+            if self._now.version and not say.OTHER_RANK.search(line):
+                self._begin(EngineKind.VLLM)
             self._set(version=found[1])
         if found := say.MODEL.search(line):
-            self._set(model=found[1], arguments={**_pairs(line), **self._now.arguments})
+            told, _ = settings(found[1])
+            self._set(model=found[2], arguments={**told, **self._now.arguments})
+        if (found := say.MODEL_LOADED.search(line)) and not self._now.model:
+            self._set(model=found[1] or found[2])
+        if (found := say.ARCHITECTURE.search(line)) and not self._now.architecture:
+            self._set(architecture=found[1])
         if found := say.BATCH.search(line):
             stated = {"max_num_batched_tokens": found[1]}
             self._set(arguments={**stated, **self._now.arguments})
+
+    def _arguments(self, text: str) -> None:
+        if self._now.complete_arguments:
+            self._begin(EngineKind.VLLM)
+        told, closed = settings(text)
+        self._set(
+            arguments=told if closed else {**self._now.arguments, **told},
+            complete_arguments=closed,
+            model=told.get("model_tag") or told.get("model"),
+            utilization_milli=fraction_milli(told.get("gpu_memory_utilization", "")),
+        )
 
     def _memory(self, line: str) -> None:
         if found := say.WEIGHTS.search(line):
@@ -173,7 +195,7 @@ class _Reader:
         if found := say.INSTANCE.search(line):
             self._set(total=say.gib(found[1]), utilization_milli=say.milli(found[2]))
         if found := say.UTILIZATION.search(line):
-            self._set(utilization_milli=say.milli(found[1]))
+            self._set(utilization_milli=say.milli(found[1] or found[2] or found[3]))
         if found := say.GRAPHS.search(line):
             self._set(graphs=say.larger(self._now.graphs, say.gib(found[1])))
 
@@ -190,16 +212,18 @@ class _Reader:
     def _sglang(self, line: str) -> None:
         if found := say.SGLANG_ARGUMENTS.search(line):
             self._begin(EngineKind.SGLANG)
-            pairs = _pairs(found[1])
-            share = pairs.get("mem_fraction_static", "")
+            pairs, closed = settings(found[1])
             self._set(
                 arguments=pairs,
-                complete_arguments=True,
+                complete_arguments=closed,
                 model=pairs.get("model_path"),
-                utilization_milli=say.milli(share) if share.replace(".", "", 1).isdigit() else None,
+                utilization_milli=fraction_milli(pairs.get("mem_fraction_static", "")),
             )
-        if found := say.SGLANG_BEFORE.search(line):
+        # A draft model is loaded second, when less is free.
+        if (found := say.SGLANG_BEFORE.search(line)) and self._now.weights is None:
             self._set(total=say.smaller(self._now.total, say.gib(found[1])))
+        if (found := say.SGLANG_TYPE.search(line)) and not self._now.architecture:
+            self._set(architecture=found[1])
         if found := say.SGLANG_LOADED.search(line):
             self._set(weights=say.larger(self._now.weights, say.gib(found[1])))
         if found := say.SGLANG_KV.search(line):
@@ -211,15 +235,6 @@ class _Reader:
             )
         if found := say.SGLANG_TOKENS.search(line):
             self._set(kind=EngineKind.SGLANG, kv_tokens=say.whole(found[1]))
-
-
-def _pairs(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for match in say.PAIR.finditer(text):
-        found.setdefault(match[1], match[2].strip("'"))
-        if len(found) == MOST_ARGUMENTS:
-            break
-    return found
 
 
 def _sharper(rounded: Band | None, exact: int) -> Band:

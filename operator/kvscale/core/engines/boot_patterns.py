@@ -1,8 +1,9 @@
 """The lines of a start-up log that tell of memory, in every spelling of vLLM and SGLang.
 
 vLLM 0.6 to 0.33: v1/worker/gpu_worker.py, v1/worker/gpu_model_runner.py, v1/core/kv_cache_utils.py,
-worker/worker.py (V0), entrypoints/utils.py. SGLang 0.4 to 0.5.23: model_executor/model_runner.py,
-mem_cache/memory_pool.py, managers/scheduler.py. Both print GiB, also where they write GB.
+worker/worker.py (V0), entrypoints/utils.py, config/model.py. SGLang 0.4 to 0.5.23:
+model_executor/model_runner.py, mem_cache/memory_pool.py, managers/scheduler.py. Both
+print GiB, also where they write GB.
 """
 
 import re
@@ -26,6 +27,8 @@ _TELLING = (
     "kv_cache_memory", "KV cache size", "blocks", "on device", "gpu_memory_utilization",
     "gpu-memory-utilization", "LLM engine", "version ", "non-default args", "Estimated CUDA",
     "ServerArgs(", "max_total_num_tokens", "Load weight", "batched_tokens=", "Maximum concurrency",
+    "args: Namespace(", "Resolved architecture", "Starting to load model", "Requested memory",
+    "mem-fraction-static", "  model  ", "GPU memory utilization",
 )  # fmt: skip
 
 
@@ -56,18 +59,31 @@ DESIRED = re.compile(rf"Desired GPU memory utilization is \((\d(?:\.\d{{1,9}})?)
 INSTANCE = re.compile(
     rf"total_gpu_memory \({_GIB}\) x gpu_memory_utilization \((\d(?:\.\d{{1,9}})?)\) = {_GIB}"
 )
-UTILIZATION = re.compile(r"current --gpu-memory-utilization=(\d(?:\.\d{1,9})?) ")
+UTILIZATION = re.compile(
+    r"current --gpu-memory-utilization=(\d(?:\.\d{1,9})?) "
+    r"|Requested memory: (\d(?:\.\d{1,9})?) \(util\)"
+    r"|increasing --gpu-memory-utilization from (\d(?:\.\d{1,9})?) to"
+)
+COMMAND = re.compile(
+    r"(?:(vllm serve|vllm\.entrypoints)|sglang\.launch_server|sglang serve)\b.{0,4000}?"
+    r"--(?:gpu[-_]memory[-_]utilization|mem[-_]fraction[-_]static)[ =]['\"]?"
+    r"(\d?(?:\.\d{1,9})?)(?![\d.])"
+)
+"""The command itself, which a shell or a container prints before the engine speaks."""
 GRAPHS = re.compile(rf"Estimated CUDA graph memory: {_GIB}")
 BATCH = re.compile(r"max_num_batched_tokens=(\d{1,9})")
 
 ENGINE = re.compile(r"Initializing an? (?:V\d )?LLM engine \(v?([^\s)]{1,60})\)")
 SERVER = re.compile(r"vLLM API server version v?(\S{1,60})|[▀▄█].{0,60}version v?(\S{1,60})")
-MODEL = re.compile(r"LLM engine.{0,90}?config: model='([^']{1,500})'")
-VLLM_ARGUMENTS = re.compile(r"non-default args: (\{.*)")
-SGLANG_ARGUMENTS = re.compile(r"ServerArgs\((.*)")
-PAIR = re.compile(
-    r"'?(\w{1,60})'?(?:: |=)('[^']{0,500}'|-?\d{1,15}(?:\.\d{1,15})?|True|False|None)"
+OTHER_RANK = re.compile(r"EngineCore_DP[1-9]")
+"""Prefix of an engine that starts beside the first one, not after it."""
+MODEL = re.compile(r"LLM engine.{0,90}?config: (model='([^']{1,500})'.*)")
+MODEL_LOADED = re.compile(
+    r"Starting to load model (\S{1,500}?)\.\.\.|[▀▄█] {1,9}model {1,9}(\S{1,500})"
 )
+ARCHITECTURE = re.compile(r"Resolved architecture: (\w{1,100})")
+VLLM_ARGUMENTS = re.compile(r"(?:non-default args: \{|args: Namespace\()(.*)")
+SGLANG_ARGUMENTS = re.compile(r"ServerArgs\((.*)")
 
 SGLANG_KV = re.compile(
     rf"KV Cache is allocated\..{{0,80}}?#tokens: (\d{{1,15}}), "
@@ -75,6 +91,7 @@ SGLANG_KV = re.compile(
 )
 SGLANG_TOKENS = re.compile(r"max_total_num_tokens=(\d{1,15})")
 SGLANG_BEFORE = re.compile(rf"Load weight begin\. avail mem={_GIB}")
+SGLANG_TYPE = re.compile(r"Load weight end\..{0,100}?type=(\w{1,100})")
 SGLANG_LOADED = re.compile(rf"Load weight end\..{{0,200}}?mem usage={_GIB}")
 
 

@@ -5,19 +5,20 @@ from difflib import get_close_matches
 from typing import Any
 
 from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.model.architectures import ARCHITECTURES, Architecture
-from kvscale.core.model.dimensions import (
+from kvscale.core.model.architectures.table import ARCHITECTURES, Architecture
+from kvscale.core.model.checkpoint.quantization import read_quantization
+from kvscale.core.model.dtypes import BITS, canonical
+from kvscale.core.model.fields import Fields, Refused, shown
+from kvscale.core.model.layers.groups import layer_groups
+from kvscale.core.model.shape import ModelShape
+from kvscale.core.model.weights.dimensions import (
+    complete,
     longest_sequence,
     read_dimensions,
     widest_feed_forward,
 )
-from kvscale.core.model.dtypes import BITS, canonical
-from kvscale.core.model.fields import Fields, Refused, shown
-from kvscale.core.model.layers import layer_groups
-from kvscale.core.model.quantization import read_quantization
-from kvscale.core.model.shape import ModelShape
-from kvscale.core.model.vision import vision_groups
-from kvscale.core.model.weights import weight_groups
+from kvscale.core.model.weights.groups import weight_groups
+from kvscale.core.model.weights.vision.table import vision_groups
 
 MOST_LETTERS = 100
 """Letters of an architecture's name that are compared with the known ones."""
@@ -52,11 +53,12 @@ def _read(
             "InvalidConfig", "config.json", f"config.json is {shown(config)}; it must be an object"
         )
     top = Fields(config)
-    text = top.child("text_config") or top
     label, architecture = _architecture(top)
+    stated = top.child("text_config") or top
+    text = complete(stated, architecture)
     dtype = _dtype(top, text)
     dimensions = read_dimensions(text, top, architecture, dtype)
-    longest = longest_sequence(text)
+    longest = longest_sequence(stated)
     stored = read_quantization(_quantization_fields(top, text, quantization))
     return ModelShape(
         name=name,

@@ -65,12 +65,14 @@ class Candidate:
     """An engine as it could be started.
 
     Attributes:
-        change: what to set.
+        name: a few words, for a table.
+        change: what to set, in full.
         caveat: what else it changes; "" if nothing.
         engine, device: after the change.
         group: alternatives to each other share it.
     """
 
+    name: str
     change: str
     caveat: str
     engine: EngineConfig
@@ -107,6 +109,7 @@ def _formats(shape: ModelShape, engine: EngineConfig, device: Device) -> Iterato
     stored = shape.kv_cache_dtype if engine.kv_cache_dtype == "auto" else engine.kv_cache_dtype
     if canonical(stored) in {"bfloat16", "float16", "float32"}:
         yield Candidate(
+            "KV cache in fp8",
             flags["kv"],
             _NEW_QUALITY,
             replace(engine, kv_cache_dtype=flags["kv"].split()[-1]),
@@ -117,6 +120,7 @@ def _formats(shape: ModelShape, engine: EngineConfig, device: Device) -> Iterato
     loads = engine.kind in {"vLLM", "SGLang"}
     if loads and not shape.quantization and not engine.quantization:
         yield Candidate(
+            "weights in fp8",
             "--quantization fp8",
             _NEW_QUALITY,
             replace(engine, quantization="fp8"),
@@ -144,6 +148,7 @@ def _settings(
         if engine.kind is EngineKind.VLLM and stated < UTILIZATION_MILLI:
             share = UTILIZATION_MILLI / 1000
             yield Candidate(
+                f"memory share {share}",
                 f"--gpu-memory-utilization {share}",
                 "leaves less for other processes on the device",
                 replace(engine, memory_utilization_milli=UTILIZATION_MILLI),
@@ -155,6 +160,7 @@ def _settings(
         fewer = max(BATCHED_TOKENS, least)
         if capacity.max_num_batched_tokens > fewer:
             yield Candidate(
+                f"steps of {fewer:,} tokens",
                 f"{flags['batch']} {fewer}",
                 "long prompts take more steps",
                 replace(engine, max_num_batched_tokens=fewer),
@@ -164,6 +170,7 @@ def _settings(
     if longest_tokens is not None and longest_tokens * SHORTER <= capacity.max_model_len:
         length = -(-longest_tokens // LENGTH_STEP) * LENGTH_STEP
         yield Candidate(
+            f"length up to {length:,}",
             f"{flags['length']} {length}",
             "refuses one request in a thousand, if the traffic is as declared",
             replace(engine, max_model_len=length),
@@ -173,6 +180,7 @@ def _settings(
     if capacity.max_num_seqs < min(MOST_SEQUENCES, capacity.max_num_batched_tokens):
         most = min(MOST_SEQUENCES, 2 * capacity.max_num_seqs, capacity.max_num_batched_tokens)
         yield Candidate(
+            f"batch of {most:,}",
             f"{flags['sequences']} {most}",
             "a larger batch takes longer for each token",
             replace(engine, max_num_seqs=most),
@@ -187,6 +195,7 @@ def _parallelism(shape: ModelShape, engine: EngineConfig, device: Device) -> Ite
         if wider > MOST_TENSOR:
             break
         yield Candidate(
+            f"tensor parallel {wider}",
             f"{_FLAGS[engine.kind]['tensor']} {wider}",
             f"an engine takes {engine.pipeline_parallel * wider} devices",
             replace(engine, tensor_parallel=wider),
@@ -198,6 +207,7 @@ def _parallelism(shape: ModelShape, engine: EngineConfig, device: Device) -> Ite
     if latent and ranks > 1 and engine.kind is EngineKind.VLLM:
         data = engine.data_parallel * ranks
         yield Candidate(
+            f"data parallel {data}, tensor 1",
             f"--tensor-parallel-size 1 --data-parallel-size {data} --enable-expert-parallel",
             "each device holds its own sequences, and attention weights whole",
             replace(engine, tensor_parallel=1, data_parallel=data, expert_parallel=True),
@@ -215,6 +225,7 @@ def _devices(engine: EngineConfig, device: Device) -> Iterator[Candidate]:
             continue
         count = engine.devices * engine.data_parallel
         yield Candidate(
+            f"{count} x {other.product}",
             f"{count} x {other.product} for {count} x {device.product}",
             "",
             engine,

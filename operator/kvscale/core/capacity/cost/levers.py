@@ -2,16 +2,17 @@
 
 Each candidate is an engine as it could be started. The capacity model judges it like any other:
 what it refuses is no lever, and neither is what changes nothing. The effect is counted per device,
-because a setting that takes twice the devices for twice the sequences gains nothing.
+because a setting that takes twice the devices for twice the sequences gains nothing. Each number of
+devices has the price of a machine that holds so many.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.capacity.cost.candidates import DEVICE, Candidate, candidates
 from kvscale.core.capacity.cost.moves import ceiling_cost
-from kvscale.core.capacity.cost.price import Price
+from kvscale.core.capacity.cost.price import Price, PriceOf
 from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.engine import engine_capacity
 from kvscale.core.engines.config import EngineConfig
@@ -25,9 +26,6 @@ LEAST_GAIN = 1.02
 
 MOST_LOSS = 0.995
 """More sequences at the same cost are worth naming: memory is what a pool scales by."""
-
-PriceOf = Callable[[Device, int], Price | None]
-"""The price of a device, of which one engine needs so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +55,14 @@ class Lever:
         change: what to set, in the engine's words ("--kv-cache-dtype fp8").
         caveat: what else it changes; "" if nothing.
         before, after: per device.
+        name: a few words, for a table.
     """
 
     change: str
     caveat: str
     before: Standing
     after: Standing
+    name: str = ""
 
     @property
     def gain(self) -> float:
@@ -76,6 +76,20 @@ class Lever:
         return self.after.sequences_milli / max(1, self.before.sequences_milli)
 
 
+@dataclass(frozen=True, slots=True)
+class Levers:
+    """What was looked at.
+
+    Attributes:
+        worth: changes that are worth making, the best first.
+        dear: changes of the engine that hold more sequences per device and cost more per token,
+            the most sequences first.
+    """
+
+    worth: tuple[Lever, ...] = ()
+    dear: tuple[Lever, ...] = ()
+
+
 def levers(
     shape: ModelShape,
     engine: EngineConfig,
@@ -85,7 +99,22 @@ def levers(
     percentile: int = 95,
     price_of: PriceOf | None = None,
 ) -> tuple[Lever, ...]:
-    """Changes that are worth making, the best first, at most `MOST`.
+    """Changes that are worth making, the best first, at most `MOST`; see `all_levers`."""
+    return all_levers(
+        shape, engine, device, requests=requests, percentile=percentile, price_of=price_of
+    ).worth
+
+
+def all_levers(
+    shape: ModelShape,
+    engine: EngineConfig,
+    device: Device,
+    *,
+    requests: Profile | None = None,
+    percentile: int = 95,
+    price_of: PriceOf | None = None,
+) -> Levers:
+    """What to change, and what not.
 
     Args:
         shape: the model.
@@ -100,28 +129,43 @@ def levers(
     """
     capacity = engine_capacity(shape, engine, device, explained=False)
     if isinstance(capacity, Refusal):
-        return ()
+        return Levers()
     tokens = capacity.max_model_len if requests is None else requests.total.tokens(percentile)
-    before = _standing(shape, Candidate("", "", engine, device), tokens, requests, price_of)
+    own = Candidate("", "", "", engine, device)
+    before = _standing(shape, own, tokens, requests, price_of)
     if before is None:
-        return ()
-    found = []
+        return Levers()
+    found: list[tuple[str, Lever]] = []
+    dear: list[tuple[str, Lever]] = []
     longest = None if requests is None else whole(requests.total.quantile(0.999))
+    paid = _price(own, price_of)
     for candidate in candidates(shape, engine, device, capacity, longest):
-        caveat = candidate.caveat
-        if candidate.group == DEVICE:
-            price = _price(candidate, price_of)
-            if price is None:  # nothing to compare, which saves looking at most of the table
-                continue
-            caveat = f"at {price.described}"
+        price = _price(candidate, price_of)
+        if price is None and candidate.group == DEVICE:
+            continue  # nothing to compare, which saves looking at most of the table
         after = _standing(shape, candidate, tokens, requests, price_of)
         if after is None or not _comparable(candidate, before, after):
             continue
-        lever = Lever(candidate.change, caveat, before, after)
+        caveat = _caveat(candidate, price, paid)
+        lever = Lever(candidate.change, caveat, before, after, candidate.name)
         if _worth(lever):
             found.append((candidate.group, lever))
+        elif candidate.group != DEVICE and lever.more >= LEAST_GAIN:
+            dear.append((candidate.group, lever))
     best = sorted(_best_of_each(found), key=lambda one: (-one.gain, -one.more, one.change))
-    return tuple(best[:MOST])
+    groups = {group for group, _ in found}
+    left = _best_of_each([(group, one) for group, one in dear if group not in groups])
+    return Levers(
+        tuple(best[:MOST]),
+        tuple(sorted(left, key=lambda one: (-one.more, one.change))),
+    )
+
+
+def _caveat(candidate: Candidate, price: Price | None, paid: Price | None) -> str:
+    """What else the change does; another price than now is part of it."""
+    if price is None or (paid is not None and price.per_device_hour == paid.per_device_hour):
+        return candidate.caveat
+    return ", ".join(filter(None, (candidate.caveat, f"at {price.described}")))
 
 
 def _worth(lever: Lever) -> bool:

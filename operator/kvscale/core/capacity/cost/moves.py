@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.capacity.cost.candidates import has_fp8
-from kvscale.core.capacity.cost.price import Price
+from kvscale.core.capacity.cost.price import Price, PriceOf
 from kvscale.core.capacity.cost.tokens import (
     ceiling_batch,
     decoding,
@@ -32,10 +32,12 @@ class Move:
     Attributes:
         change: in words.
         micros_per_million: cost at the ceiling then.
+        note: the price of a device, where the change has another; "" if not.
     """
 
     change: str
     micros_per_million: int
+    note: str = ""
 
 
 def cost_moves(
@@ -45,17 +47,20 @@ def cost_moves(
     *,
     price: Price,
     requests: Profile,
+    price_of: PriceOf | None = None,
 ) -> tuple[Move, ...]:
     """How the cost at the ceiling moves with context, KV format, parallelism and step time.
 
-    A change with which the engine would not start is left out.
+    A change with which the engine would not start is left out, and so is one without a price.
 
     Args:
         shape: the model.
         engine: as it is started.
         device: one of its devices.
-        price: of one device, the same throughout.
+        price: of one device, as many as there are.
         requests: lengths of the traffic.
+        price_of: price of one device of a replica that takes another number of them; None: the
+            same.
     """
     capacity = engine_capacity(shape, engine, device, explained=False)
     if isinstance(capacity, Refusal):
@@ -76,9 +81,16 @@ def cost_moves(
     for change, changed, lengths, share in changes:
         if changed.kv_cache_dtype != engine.kv_cache_dtype and not has_fp8(device):
             continue
-        cost = ceiling_cost(shape, changed, device, price=price, requests=lengths, step_share=share)
+        paid = price
+        if changed.devices != engine.devices and price_of is not None:
+            other = price_of(device, changed.devices * changed.data_parallel)
+            if other is None:
+                continue
+            paid = other
+        cost = ceiling_cost(shape, changed, device, price=paid, requests=lengths, step_share=share)
         if cost is not None:
-            found.append(Move(change, cost))
+            note = "" if paid.per_device_hour == price.per_device_hour else paid.short
+            found.append(Move(change, cost, note))
     return tuple(found)
 
 

@@ -1,6 +1,9 @@
 """What a device costs, and who says so."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from kvscale.core.capacity.devices.device import Device
 
 MICROS = 1_000_000
 DEFAULT_CURRENCY = "USD"
@@ -32,6 +35,15 @@ class Price:
     def described(self) -> str:
         """The price with its source and day, for people."""
         source = ", ".join(filter(None, (self.source, self.as_of)))
+        return f"{self.short} ({source})"
+
+    @property
+    def short(self) -> str:
+        """The price alone, for people."""
         whole, _, cents = f"{self.per_device_hour:,.6f}".partition(".")
         amount = f"{whole}.{cents.rstrip('0').ljust(2, '0')}"
-        return f"{amount} {self.currency} per device and hour ({source})"
+        return f"{amount} {self.currency} per device and hour"
+
+
+PriceOf = Callable[[Device, int], Price | None]
+"""The price of one device of a replica that needs so many; None: there is none."""

@@ -9,6 +9,7 @@ from kvscale.core.capacity.vllm.grouping import Table, layer_caches, layers_with
 from kvscale.core.capacity.vllm.settings import Settings
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.fields import Refused
+from kvscale.core.model.shape import LayerKind
 
 MOST_PLACES = 1 << 31
 """Beyond the place of any layer."""
@@ -70,9 +71,18 @@ def cache_groups(
                 resident_tokens=need.resident_tokens,
                 extra_blocks=need.extra_blocks,
                 ways=1 if first.kind.recurrent else engine.decode_context_parallel,
+                kinds=_kinds(table, counts),
             )
         )
     return tuple(groups)
+
+
+def _kinds(table: Table, counts: Sequence[int]) -> tuple[tuple[LayerKind, int], ...]:
+    """Layers of a stage by kind; nothing where all are of one."""
+    found: dict[LayerKind, int] = {}
+    for cache, count in zip(table, counts, strict=True):
+        found[cache.kind] = found.get(cache.kind, 0) + count
+    return tuple(found.items()) if len(found) > 1 else ()
 
 
 def bytes_per_block(groups: Sequence[CacheGroup]) -> int:

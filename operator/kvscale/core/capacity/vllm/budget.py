@@ -115,7 +115,7 @@ def kv_budget(
             *_overhead_steps(settings, taken, cost),
             _left(requested, weight_bytes, copies, cost, memory),
         )
-        if explained
+        if explained and memory.high > 0  # where nothing is left, the refusal says it all
         else (),
         assumptions=taken.assumptions,
     )

@@ -21,9 +21,9 @@ from kvscale.core.engines.vllm.allocation import (
 )
 from kvscale.core.engines.vllm.blocks import IMAGE_PREFIX, BlockDevice, block_size
 from kvscale.core.engines.vllm.rules import Rules, batch_defaults, rules_of
+from kvscale.core.model.checkpoint.quantization import canonical_method
 from kvscale.core.model.dtypes import BITS, KV_DTYPES, KvDtype, canonical, kv_dtype
 from kvscale.core.model.fields import Refused
-from kvscale.core.model.quantization import canonical_method
 from kvscale.core.model.shape import LayerKind, ModelShape
 
 T = TypeVar("T")

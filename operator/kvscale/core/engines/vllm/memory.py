@@ -48,7 +48,7 @@ from kvscale.core.engines.vllm.rules import (
 )
 from kvscale.core.model.dtypes import BITS
 from kvscale.core.model.shape import ModelShape
-from kvscale.core.model.weights import padded_vocabulary
+from kvscale.core.model.weights.groups import padded_vocabulary
 from kvscale.core.values import Band
 
 UNKNOWN_WIDTH = 12

@@ -1,0 +1,1 @@
+"""Vision towers: what a model that reads images weighs besides its text model."""
