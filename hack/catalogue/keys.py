@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 LONGEST_KEY = 60
-GENERATED = ("catalogue.py",)
+GENERATED = ("catalogue.py", "class_defaults.py")
 
 FREE = frozenset({"config_groups", "dynamic", "extra_config", "quantized_layers"})
 """Objects whose keys are names of modules, groups or expressions: kept as they are."""
@@ -24,7 +24,7 @@ def names_in(folder: Path) -> frozenset[str]:
 
 
 def kept(value: Any, names: frozenset[str]) -> Any:
-    """The value with only the keys that a reader may ask for.
+    """The value with only the keys that a reader may ask for; null is kept: it is not "left out".
 
     Args:
         value: a config.json, or a part of one.
@@ -34,7 +34,7 @@ def kept(value: Any, names: frozenset[str]) -> Any:
         return {
             key: part if key in FREE else kept(part, names)
             for key, part in value.items()
-            if key in names and part is not None
+            if key in names
         }
     if isinstance(value, list):
         return [kept(part, names) for part in value]

@@ -53,7 +53,7 @@ def written(entries: Sequence[Entry]) -> str:
     ]
     lines += ["}\n", '"""Sibling to the model that has its shape."""\n\n', "CONFIGS = {\n"]
     for entry in entries:
-        text = "\n".join(_wrapped(json.dumps(entry.kept, separators=(",", ":"))))
+        text = "\n".join(wrapped(json.dumps(entry.kept, separators=(",", ":"))))
         if '"""' in text:
             raise ValueError(f"{entry.source.model}: a text with three quotes cannot be written")
         mark = 'r"""' if "\\" in text else '"""'
@@ -66,7 +66,7 @@ def _literal(text: str) -> str:
     return json.dumps(text)
 
 
-def _wrapped(text: str) -> Iterator[str]:
+def wrapped(text: str) -> Iterator[str]:
     """A JSON text in lines, broken behind commas that stand outside strings."""
     line = ""
     for piece in _pieces(text):

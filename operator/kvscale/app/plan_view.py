@@ -37,7 +37,8 @@ def plan_page(plan: Plan) -> list[str]:
     if plan.headroom is not None:
         percentile = plan.spec.percentile
         lines.append(
-            f"headroom (mean less p{percentile}): {band(plan.headroom)} sequences per replica"
+            f"headroom by KV memory (mean less p{percentile}): {band(plan.headroom)} sequences per "
+            "replica"
         )
     lines += ["", *policy_lines(plan)]
     lines += ["", "Replicas for the declared traffic", *_floor_lines(plan)]

@@ -56,7 +56,7 @@ def _costs(axis: Axes, found: Comparison, rows: Sequence[Row], *, at_peak: bool)
     costs = [(row.measure or 0) / MICROS for row in rows]
     peaks = [(row.peak_micros_per_hour or 0) / MICROS for row in rows] if at_peak else None
     texts = [
-        "no price" if row.measure is None else f"{cost:,.2f}{_peak(peaks, place, '{:,.2f}')}"
+        "no price" if row.measure is None else f"{cost:,.2f}{_peak(peaks, place, cost, '{:,.2f}')}"
         for place, (row, cost) in enumerate(zip(rows, costs, strict=True))
     ]
     axis.set_title("Cost per hour" if found.rate else "Cost of output tokens")
@@ -75,7 +75,7 @@ def _devices(axis: Axes, rows: Sequence[Row], *, at_peak: bool) -> None:
     texts = [
         f"{row.devices:,}"
         + (f" in {counted(row.replicas, 'replica')}" if row.replicas else "")
-        + _peak(peaks, place, "{:,}")
+        + _peak(peaks, place, row.devices, "{:,}")
         for place, row in enumerate(rows)
     ]
     axis.set_title("Devices" if any(row.replicas for row in rows) else "Devices of one replica")
@@ -84,9 +84,11 @@ def _devices(axis: Axes, rows: Sequence[Row], *, at_peak: bool) -> None:
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def _peak(peaks: Sequence[float] | None, place: int, style: str) -> str:
-    """The value at the peak rate beside that at the mean one."""
-    return "" if not peaks or not peaks[place] else f" (peak {style.format(peaks[place])})"
+def _peak(peaks: Sequence[float] | None, place: int, mean: float, style: str) -> str:
+    """The value at the peak rate beside that at the mean one, where it is another."""
+    if not peaks or peaks[place] in {0, mean}:
+        return ""
+    return f" (peak {style.format(peaks[place])})"
 
 
 def _bars(

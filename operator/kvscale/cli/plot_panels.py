@@ -40,15 +40,11 @@ def length_panel(axis: Axes, plan: Plan) -> None:
         [max(0.5, getattr(band, name)) for band in bands] for name in ("low", "expected", "high")
     )
     most = plan.capacity.max_num_seqs
-    axis.fill_between(
-        lengths,
-        [min(count, most) for count in low],
-        [min(count, most) for count in high],
-        color=BLUE,
-        alpha=0.2,
-        linewidth=0,
-        label="low to high",
-    )
+    least, largest = ([min(count, most) for count in counts] for counts in (low, high))
+    if least != largest:
+        axis.fill_between(
+            lengths, least, largest, color=BLUE, alpha=0.2, linewidth=0, label="low to high"
+        )
     if any(count > most for count in expected):
         axis.plot(
             lengths,
@@ -207,6 +203,7 @@ def _legend_below(axis: Axes) -> None:
 def _room_above(axis: Axes) -> None:
     """Room for names above a falling curve on a logarithmic scale."""
     bottom, top = axis.get_ylim()
+    bottom = 10.0 ** math.floor(math.log10(bottom))  # a line with a label below the curve
     axis.set_ylim(bottom, top * (top / bottom) ** 0.2)
 
 

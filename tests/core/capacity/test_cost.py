@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
 from kvscale.core.capacity.cost.moves import cost_moves, halved_prompts
-from kvscale.core.capacity.cost.price import MICROS, Price
+from kvscale.core.capacity.cost.price import MICROS, Price, PriceOf
 from kvscale.core.capacity.cost.price_table import PRICES, list_price
 from kvscale.core.capacity.cost.tokens import (
     ceiling_batch,
@@ -143,6 +143,22 @@ def test_what_moves_the_cost_moves_it_the_right_way() -> None:
     assert moves["KV cache in fp8"] < now
     assert moves["steps 10 % shorter"] == pytest.approx(0.9 * now, rel=0.02)
     assert "tensor parallelism doubled" in moves
+
+
+def test_a_move_to_more_devices_has_their_price() -> None:
+    shape, device, _, _ = llama()
+
+    def doubled(price_of: PriceOf | None) -> list[tuple[int, str]]:
+        moves = cost_moves(
+            shape, ENGINE, device, price=PRICE, requests=requests(), price_of=price_of
+        )
+        return [(m.micros_per_million, m.note) for m in moves if m.change.startswith("tensor")]
+
+    ((same, no_note),) = doubled(None)
+    ((twice, note),) = doubled(lambda _, count: Price(800_000 * count))
+    assert twice == pytest.approx(2 * same, rel=1e-6)
+    assert (no_note, note) == ("", "1.60 USD per device and hour")
+    assert doubled(lambda *_: None) == []
 
 
 def test_a_change_that_the_engine_refuses_is_no_move() -> None:

@@ -6,7 +6,14 @@ import pytest
 
 from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.capacity.cost.candidates import candidates, has_fp8
-from kvscale.core.capacity.cost.levers import LEAST_GAIN, MOST, MOST_LOSS, Lever, levers
+from kvscale.core.capacity.cost.levers import (
+    LEAST_GAIN,
+    MOST,
+    MOST_LOSS,
+    Lever,
+    all_levers,
+    levers,
+)
 from kvscale.core.capacity.cost.price import Price
 from kvscale.core.capacity.cost.price_table import list_price
 from kvscale.core.capacity.devices.device import Device
@@ -196,3 +203,40 @@ def test_the_words_are_those_of_the_engine() -> None:
 
 def test_an_engine_that_does_not_start_has_no_levers() -> None:
     assert levers(shape_of("meta-llama/Llama-3.1-70B-Instruct"), ENGINE, device_of("L4")) == ()
+
+
+@pytest.mark.parametrize("gpu", ["L4", "A10G", "L40S", "H100", "MI300X"])
+def test_what_is_too_dear_holds_more_and_is_of_no_group_that_has_a_lever(gpu: str) -> None:
+    found = all_levers(
+        LLAMA, ENGINE, device_of(gpu), requests=requests(), percentile=95, price_of=prices
+    )
+    for lever in found.dear:
+        assert lever.more >= LEAST_GAIN
+        assert lever.gain < MOST_LOSS
+    assert not set(changes(found.dear)) & set(changes(found.worth))
+    assert not any(" for " in one for one in changes(found.dear))
+
+
+def test_more_devices_are_priced_as_the_machine_that_holds_them() -> None:
+    device, engine = device_of("L4"), replace(ENGINE, max_num_seqs=1024)
+    # One L4 is rented for less than a quarter of the machine with four.
+    found = all_levers(LLAMA, engine, device, requests=requests(), price_of=prices)
+    looked_at = (*found.worth, *found.dear)
+    wider = next(one for one in looked_at if one.change.startswith("--tensor-parallel-size"))
+    assert "1.1504 USD" in wider.caveat
+    one_price = prices(device, 1)
+    even = levers(LLAMA, engine, device, requests=requests(), price_of=lambda *_: one_price)
+    same = named(even, "--tensor-parallel-size")
+    assert same is not None
+    assert "USD" not in same.caveat
+    assert same.after.micros_per_million is not None
+    assert wider.after.micros_per_million is not None
+    assert same.after.micros_per_million < wider.after.micros_per_million
+
+
+def test_every_lever_has_a_short_name() -> None:
+    for engine in (ENGINE, replace(ENGINE, tensor_parallel=4)):
+        found = all_levers(LATENT, engine, device_of("H100"), requests=requests(), price_of=prices)
+        names = [lever.name for lever in (*found.worth, *found.dear)]
+        assert all(0 < len(name) <= 60 for name in names)
+        assert len(set(names)) == len(names)

@@ -46,17 +46,22 @@ def stages(layers: int, pipeline_parallel: int) -> tuple[Stage, ...]:
     )
 
 
+def _held(group: WeightGroup, stage: Stage) -> bool:
+    """Whether the stage holds a group that lies beside the layers."""
+    if group.stage == "each":
+        users = group.layer_positions
+        return not users or any(stage.first <= layer < stage.last for layer in users)
+    return (stage.is_first and group.stage in {"first", "ends"}) or (
+        stage.is_last and group.stage in {"last", "ends"}
+    )
+
+
 def _on_stage(group: WeightGroup, layers: int, stage: Stage) -> tuple[int, int]:
     """The group's share on the stage, as a fraction (numerator, denominator)."""
     if stage.is_first and stage.is_last:
         return 1, 1
     if group.stage != "all":
-        held = (
-            group.stage == "each"
-            or (stage.is_first and group.stage in {"first", "ends"})
-            or (stage.is_last and group.stage in {"last", "ends"})
-        )
-        return int(held), 1
+        return int(_held(group, stage)), 1
     if group.layer_positions:
         on = sum(stage.first <= layer < stage.last for layer in group.layer_positions)
         return on, len(group.layer_positions)
@@ -67,6 +72,7 @@ def _on_stage(group: WeightGroup, layers: int, stage: Stage) -> tuple[int, int]:
 def _finer_scales(group: WeightGroup, ways: int) -> int:
     """Thousandths of a bit per parameter of further scales, where a rank's share asks for them.
 
+    Negative where the kernel that halves the groups keeps fewer zero points than it adds scales.
     Source: vllm v0.32.0 model_executor/layers/quantization/moe_wna16.py (`create_weights`).
     """
     if not group.units:
@@ -74,7 +80,10 @@ def _finer_scales(group: WeightGroup, ways: int) -> int:
     size = group.scale_group
     while size > 1 and group.units // ways % size:
         size //= 2
-    return group.scale_bits_milli * (group.scale_group // size - 1) // group.scale_group
+    if size == group.scale_group:
+        return 0
+    kept = group.scale_bits_milli - group.zero_bits_milli
+    return (kept * (group.scale_group // size) - group.scale_bits_milli) // group.scale_group
 
 
 def group_bytes(

@@ -7,13 +7,14 @@ from typing import Any
 from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.model.architectures.table import ARCHITECTURES, Architecture
 from kvscale.core.model.checkpoint.quantization import read_quantization
+from kvscale.core.model.defaults import with_class_defaults
 from kvscale.core.model.dtypes import BITS, canonical
 from kvscale.core.model.fields import Fields, Refused, shown
 from kvscale.core.model.layers.groups import layer_groups
+from kvscale.core.model.positions import read_positions
 from kvscale.core.model.shape import ModelShape
 from kvscale.core.model.weights.dimensions import (
     complete,
-    longest_sequence,
     read_dimensions,
     widest_feed_forward,
 )
@@ -54,11 +55,11 @@ def _read(
         )
     top = Fields(config)
     label, architecture = _architecture(top)
-    stated = top.child("text_config") or top
+    stated = with_class_defaults(top, "text_config")
     text = complete(stated, architecture)
     dtype = _dtype(top, text)
     dimensions = read_dimensions(text, top, architecture, dtype)
-    longest = longest_sequence(stated)
+    positions = read_positions(text)
     stored = read_quantization(_quantization_fields(top, text, quantization))
     return ModelShape(
         name=name,
@@ -71,9 +72,11 @@ def _read(
         ),
         weight_groups=(
             *weight_groups(dimensions, architecture, stored),
-            *vision_groups(architecture.vision, top, dtype),
+            *vision_groups(architecture.vision, top, dtype, stored),
         ),
-        max_position_embeddings=longest,
+        max_position_embeddings=positions.longest,
+        positions_unasked=positions.unasked,
+        positions_by_yarn=positions.longest_by_yarn,
         kv_cache_dtype=stored.kv_cache or dtype,
         dtype=dtype,
         quantization=stored.method,

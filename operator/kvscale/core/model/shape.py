@@ -124,9 +124,9 @@ class WeightGroup:
         split_by_tensor_parallel: False for parts that each rank holds whole.
         touched_share_milli: share of them that one decode step of one token reads, in
             thousandths (experts of a mixture; 1000 otherwise).
-        stage: which pipeline stages hold it: "all" by their share of the layers, "each" whole,
-            "first", "last", or "ends" (first and last, one copy where they are the same stage:
-            tied embeddings).
+        stage: which pipeline stages hold it: "all" by their share of the layers, "each" whole (or
+            each with one of `layer_positions`), "first", "last", or "ends" (first and last, one
+            copy where they are the same stage: tied embeddings).
         split_at_most: no more shares than this, the other ranks repeat them (the K and V
             projections have one share per KV head); None: no limit.
         layer_span: first layer that holds them and the one after the last; None: every layer.
@@ -144,6 +144,7 @@ class WeightGroup:
         scale_group: parameters of a row that share scales, where a kernel halves that number until
             it divides a rank's share of the split dimension; 0 where it does not.
         scale_bits_milli: thousandths of a bit of those scales.
+        zero_bits_milli: of those, the zero points that the same kernel does without.
         padded: what the engine's kernels make of it, by the generation of the device; the group
             itself is without padding.
     """
@@ -165,6 +166,7 @@ class WeightGroup:
     unit_multiple: int = 1
     scale_group: int = 0
     scale_bits_milli: int = 0
+    zero_bits_milli: int = 0
     padded: tuple[Padding, ...] = ()
 
     def on_device(self, compute_major: int | None) -> "WeightGroup":
@@ -193,6 +195,8 @@ class ModelShape:
         layer_groups: every layer that keeps KV, grouped, in the order of their first layer.
         weight_groups: every parameter, grouped.
         max_position_embeddings: longest sequence that the model was made for; None if unstated.
+        positions_unasked: what vLLM serves when no length is asked for, where that is another.
+        positions_by_yarn: longest sequence by the reading of vLLM before 0.30; None if the same.
         kv_cache_dtype: dtype of the KV cache under `auto` ("bfloat16", "float16", "fp8").
         dtype: activation dtype.
         quantization: method of a quantised checkpoint ("fp8", "modelopt", ...); "" if none.
@@ -213,6 +217,8 @@ class ModelShape:
     layer_groups: tuple[LayerGroup, ...]
     weight_groups: tuple[WeightGroup, ...]
     max_position_embeddings: int | None = None
+    positions_unasked: int | None = None
+    positions_by_yarn: int | None = None
     kv_cache_dtype: str = "bfloat16"
     dtype: str = "bfloat16"
     quantization: str = ""

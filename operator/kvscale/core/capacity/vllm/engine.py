@@ -43,13 +43,9 @@ def vllm_capacity(
         min(one.blocks(one.budget.kv_memory.high) for one in room),
     )
     if engine.num_gpu_blocks_override is not None:
-        if not 1 <= engine.num_gpu_blocks_override <= 1 << 40:
-            return Refusal(
-                "InvalidBlocks",
-                "--num-gpu-blocks-override",
-                f"--num-gpu-blocks-override is {engine.num_gpu_blocks_override}; "
-                "it must be positive",
-            )
+        refusal = _override_refused(engine.num_gpu_blocks_override, room, device)
+        if refusal is not None:
+            return refusal
         blocks = Band.point(engine.num_gpu_blocks_override)
     return _capacity(settings, engine, tightest, blocks, explained=explained)
 
@@ -70,6 +66,13 @@ def _rooms(
             "--kv-cache-memory-bytes",
             f"--kv-cache-memory-bytes is {given}; it must be positive",
         )
+    if given is not None and given > device.memory_bytes:
+        return Refusal(
+            "ModelDoesNotFit",
+            "--kv-cache-memory-bytes" if kv_memory_bytes is None else "--kv-memory-gib",
+            f"KV memory of {given / GIB:.2f} GiB is more than {device.product} has, "
+            f"{device.memory_bytes / GIB:.2f} GiB; lower it",
+        )
     try:
         tables = allocate(settings, engine)
     except Refused as refused:
@@ -89,6 +92,31 @@ def _rooms(
         if each:
             rooms.append(StageRoom(stage, budget, groups, each))
     return tuple(rooms)
+
+
+def _override_refused(
+    override: int, rooms: tuple[StageRoom, ...], device: Device
+) -> Refusal | None:
+    """Why that many blocks cannot be; None where they can.
+
+    vllm v0.32.0 v1/core/kv_cache_utils.py, may_override_num_blocks: the number is taken whatever
+    was profiled, and allocated; beside the weights it must fit the device.
+    """
+    flag = "--num-gpu-blocks-override"
+    if not 1 <= override <= 1 << 40:
+        return Refusal("InvalidBlocks", flag, f"{flag} is {override}; it must be positive")
+    for room in rooms:
+        left = max(0, device.memory_bytes - room.budget.weight_bytes)
+        if override * room.bytes_per_block > left:
+            return Refusal(
+                "ModelDoesNotFit",
+                flag,
+                f"{flag} is {override}: blocks of {override * room.bytes_per_block / GIB:.2f} GiB "
+                f"and weights of {room.budget.weight_bytes / GIB:.2f} GiB do not fit "
+                f"{device.product} with {device.memory_bytes / GIB:.2f} GiB; at most "
+                f"{left // room.bytes_per_block} do",
+            )
+    return None
 
 
 def _does_not_fit(budget: Budget, device: Device) -> Refusal:
@@ -131,6 +159,12 @@ def _capacity(
     groups, block_tokens = room.groups, settings.block_tokens
     length = settings.max_model_len
     assumptions = settings.assumptions + room.budget.assumptions
+    taken = blocks.expected * room.bytes_per_block
+    if engine.num_gpu_blocks_override is not None and taken > room.budget.kv_memory.expected:
+        assumptions += (
+            f"--num-gpu-blocks-override asks for {taken / GIB:.2f} GiB, more than the engine's "
+            "share leaves for KV: it starts only where that much of the device is free",
+        )
     certain = longest_within(groups, blocks.low - RESERVED_BLOCKS, length)
     if settings.auto_length:
         length = certain

@@ -12,6 +12,7 @@ from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.drafts import with_drafts
 from kvscale.core.capacity.placement import check_parallel
+from kvscale.core.capacity.vllm.length import AUTO_LENGTH, MOST_TOKENS, model_length
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.vllm.allocation import (
     TableRules,
@@ -20,17 +21,15 @@ from kvscale.core.engines.vllm.allocation import (
     table_rules,
 )
 from kvscale.core.engines.vllm.blocks import IMAGE_PREFIX, BlockDevice, block_size
+from kvscale.core.engines.vllm.checks import first_refusal
 from kvscale.core.engines.vllm.rules import Rules, batch_defaults, rules_of
+from kvscale.core.engines.vllm.start import Start, capability_of, kinds_of
 from kvscale.core.model.checkpoint.quantization import canonical_method
 from kvscale.core.model.dtypes import BITS, KV_DTYPES, KvDtype, canonical, kv_dtype
 from kvscale.core.model.fields import Refused
 from kvscale.core.model.shape import LayerKind, ModelShape
 
 T = TypeVar("T")
-
-MOST_TOKENS = 1 << 31
-AUTO_LENGTH = -1
-"""`--max-model-len -1` (or "auto"): the longest sequence that fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,33 +169,6 @@ def _sparse_latent_dtype(shape: ModelShape, name: str, capability: str, *, auto:
     return name
 
 
-def _length(shape: ModelShape, engine: EngineConfig) -> int:
-    longest = shape.max_position_embeddings
-    wanted = engine.max_model_len
-    if wanted is None or wanted == AUTO_LENGTH:
-        if longest is not None:
-            return longest
-        raise Refused(
-            "MaxModelLenUnknown",
-            "--max-model-len",
-            "the model does not say how long a sequence may be; set --max-model-len",
-        )
-    if not 1 <= wanted <= MOST_TOKENS:
-        raise Refused(
-            "InvalidMaxModelLen",
-            "--max-model-len",
-            f"--max-model-len is {wanted}; it must be from 1 to {MOST_TOKENS}, or -1 for what fits",
-        )
-    if longest is not None and wanted > longest:
-        raise Refused(
-            "MaxModelLenTooLong",
-            "--max-model-len",
-            f"--max-model-len is {wanted}; the model was made for {longest} tokens. Lower it, or "
-            "scale the positions by rope_scaling in the config.json",
-        )
-    return wanted
-
-
 def _batch(
     engine: EngineConfig, rules: Rules, device: Device, max_model_len: int
 ) -> tuple[int, int]:
@@ -260,18 +232,25 @@ def _given(value: T | Refusal) -> T:
     return value
 
 
+def _check(start: Start) -> None:
+    refusal = first_refusal(start)
+    if refusal is not None:
+        raise Refused(refusal.reason, refusal.field, refusal.message)
+
+
 def _resolve(shape: ModelShape, engine: EngineConfig, device: Device) -> Settings:
     rules = _given(rules_of(engine.version))
     check_parallel(shape, engine)
     loaded = with_drafts(_loaded(_stored_on(shape, device), engine), engine)
-    kv = _kv(loaded, engine, device.compute_capability)
-    cache = _cache_format(kv, loaded, engine)
     capability = device.compute_capability
+    kv = _kv(loaded, engine, capability)
+    _check(Start(rules, loaded, engine, kv.name, capability_of(capability), kinds_of(loaded)))
+    cache = _cache_format(kv, loaded, engine)
     grid = state_grid(rules, loaded, engine, capability)
     beside = BlockDevice(capability, grid, loaded.architecture in IMAGE_PREFIX)
     block = _given(block_size(rules, engine.block_size, loaded.layer_groups, cache, beside))
     utilization = _utilization(engine, rules)
-    length = _length(loaded, engine)
+    length = model_length(rules, loaded, engine)
     tokens, seqs = _batch(engine, rules, device, length)
     return Settings(
         rules=rules,

@@ -40,6 +40,13 @@ LATENT_HYBRID_BLOCK = 128
 
 MOST_BLOCK = 1 << 16
 
+ONLY_BACKENDS = frozenset({"compressed attention", "sparse MLA", "sparse attention"})
+"""Kernels beside which there is none that takes another block."""
+
+STATED_BLOCK = (0, 18, 0)
+"""From this release on a block that the user states is kept: another backend takes it, or none
+does (v1/attention/selector.py, user_specified_block_size). Before, it was raised."""
+
 
 @dataclass(frozen=True, slots=True)
 class BlockDevice:
@@ -145,7 +152,14 @@ def block_size(
         )
     minimum, backend, assumption = _minimum(rules, groups, cache.kv, device)
     why = "default" if requested is None else "--block-size"
-    if wanted % minimum:
+    kept = requested is not None and rules.version >= STATED_BLOCK
+    if wanted % minimum and kept and backend in ONLY_BACKENDS:
+        return Refusal(
+            "InvalidBlockSize",
+            "--block-size",
+            f"--block-size is {wanted}; {backend} needs a multiple of {minimum}. Leave it out",
+        )
+    if wanted % minimum and not kept:
         wanted, why = minimum, f"raised to what {backend} needs"
     longer = _beside_states(wanted, groups, cache, device.state_grid)
     if longer is None:

@@ -35,8 +35,9 @@ _LFM2 = Architecture(
 
 HYBRID = {
     "WhisperForConditionalGeneration": Architecture(
-        "count: Whisper-large-v3",
+        "allocation: Whisper-large-v3",
         family=Family.WHISPER,
+        whole_embedding=True,
         gated=False,
         norm_bias=True,
         tied=True,

@@ -155,6 +155,7 @@ class Architecture:
         expands_latent: MLA's latent is expanded before it is cached, so that nothing is absorbed.
         on_every_stage: which of "embedding" and "head" each pipeline stage builds; the others are
             only on the first and on the last.
+        whole_embedding: each rank of tensor parallelism holds the embedding whole and unpadded.
         positions_factor: how many times longer that of text and images is (mrope.py).
     """
 
@@ -184,4 +185,5 @@ class Architecture:
     gate_module: str = ""
     expands_latent: bool = False
     on_every_stage: tuple[str, ...] = ()
+    whole_embedding: bool = False
     positions_factor: int = 1

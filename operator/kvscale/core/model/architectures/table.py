@@ -26,11 +26,13 @@ _BOTH_ENDS = (
     "NemotronHForCausalLM", "OlmoeForCausalLM", "FalconForCausalLM", "DbrxForCausalLM",
     "JambaForCausalLM", "MambaForCausalLM", "FalconMambaForCausalLM", "Mamba2ForCausalLM",
     "Zamba2ForCausalLM", "InternLM2ForCausalLM", "StableLmForCausalLM", "HYV3ForCausalLM",
-    "GPT2LMHeadModel", "OPTForCausalLM",
+    "GPT2LMHeadModel", "OPTForCausalLM", "OlmoHybridForCausalLM",
+    "Qwen3VLMoeForConditionalGeneration",
 )  # fmt: skip
 _EMBEDDING = (
     "Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForCausalLM",
     "Qwen3_5MoeForConditionalGeneration", "Lfm2ForCausalLM", "Lfm2MoeForCausalLM",
+    "MiniCPM3ForCausalLM",
 )  # fmt: skip
 """Architectures whose modules build these on every pipeline stage (vllm v0.32.0)."""
 

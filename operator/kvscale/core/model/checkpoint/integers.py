@@ -108,7 +108,12 @@ def integer_groups(config: Fields, method: str) -> Quantization:
         (*schemes, Scheme(_stored(bits, group))),
         patterns(config, "modules_to_not_convert"),
         head=config.flag("lm_head"),
-        rounded=partial(halved_scale_groups, size=group, scale_bits=SCALE_BITS + bits)
+        rounded=partial(
+            halved_scale_groups,
+            size=group,
+            scale_bits=SCALE_BITS + bits,
+            zero_bits=bits if config.flag("sym") else 0,
+        )
         if group > 0
         else None,
     )

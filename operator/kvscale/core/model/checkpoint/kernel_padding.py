@@ -44,17 +44,24 @@ def mxfp4_experts(group: WeightGroup, hidden: int) -> WeightGroup:
 
 
 def halved_scale_groups(
-    group: WeightGroup, _hidden: int, *, size: int, scale_bits: int
+    group: WeightGroup, _hidden: int, *, size: int, scale_bits: int, zero_bits: int = 0
 ) -> WeightGroup:
     """Experts of AWQ and GPTQ, whose scale groups shrink where a rank's share is no multiple.
 
-    vllm v0.32.0 model_executor/layers/quantization/moe_wna16.py, which replaces Marlin there.
+    vllm v0.32.0 model_executor/layers/quantization/moe_wna16.py, which replaces Marlin there and,
+    unlike it, keeps no zero points of a symmetric checkpoint.
 
     Args:
         group: as the checkpoint has it.
         size: parameters that share a scale and a zero point.
         scale_bits: bits of both.
+        zero_bits: of those, the zero points of a symmetric checkpoint.
     """
     if group.name != "experts" or not group.quantizable:
         return group
-    return replace(group, scale_group=size, scale_bits_milli=1000 * scale_bits)
+    return replace(
+        group,
+        scale_group=size,
+        scale_bits_milli=1000 * scale_bits,
+        zero_bits_milli=1000 * zero_bits,
+    )

@@ -33,10 +33,20 @@ class Mixer(StrEnum):
         return self in (Mixer.SLIDING, Mixer.SHARED_SLIDING)
 
     @property
+    def attends(self) -> bool:
+        """Whether the layer has attention, alone or beside something else."""
+        return self not in _WITHOUT_ATTENTION
+
+    @property
     def reads_another(self) -> bool:
         """Whether the layer attends over the cache of an earlier one and keeps none."""
         return self in (Mixer.SHARED, Mixer.SHARED_SLIDING)
 
+
+_WITHOUT_ATTENTION = frozenset({
+    Mixer.MAMBA1, Mixer.MAMBA2, Mixer.GATED_DELTA, Mixer.KIMI_DELTA, Mixer.LINEAR,
+    Mixer.CONVOLUTION, Mixer.NONE,
+})  # fmt: skip
 
 Mixers = Sequence[Mixer]
 """One mixer per layer."""

@@ -14,16 +14,17 @@ from kvscale.core.model.bounds import (
 )
 from kvscale.core.model.fields import Fields, Refused
 from kvscale.core.model.layers.compressed import compress_ratios
+from kvscale.core.model.layers.mixer import Mixers
 from kvscale.core.model.layers.plan import layer_mixers
 from kvscale.core.model.layers.stateful import nemotron_letters
 from kvscale.core.model.weights.attention import Latent
 from kvscale.core.model.weights.experts import read_experts
 from kvscale.core.model.weights.plans.table import PLANS
-from kvscale.core.model.weights.rotary import longest_sequence, rotary_tables
+from kvscale.core.model.weights.rotary import rotary_tables, used_tables
 from kvscale.core.model.weights.sizes import Dimensions, Experts, Rotary
 
 __all__ = [
-    "Dimensions", "Experts", "Latent", "complete", "longest_sequence", "read_dimensions",
+    "Dimensions", "Experts", "Latent", "complete", "read_dimensions",
     "widest_feed_forward",
 ]  # fmt: skip
 
@@ -73,6 +74,7 @@ def read_dimensions(
     )
     experts = read_experts(text, architecture.mixture, layers) if architecture.mixture else None
     tied = text.flag("tie_word_embeddings", default=architecture.tied)
+    mixers = layer_mixers(text, architecture.name, layers)
     switch = architecture.qk_norm_switch
     # "bias" and "qkv_bias" are InternLM's (vllm v0.33.0 model_executor/models/llama.py).
     bias = text.flag("attention_bias") or text.flag("bias")
@@ -94,9 +96,10 @@ def read_dimensions(
         latent=latent,
         experts=experts,
         dtype=dtype,
-        rotary=_rotary(text, architecture, latent, head_dim, layers),
-        mixers=layer_mixers(text, architecture.name, layers),
+        rotary=_rotary(text, architecture, latent, head_dim, mixers),
+        mixers=mixers,
     )
+    _check_width(text, architecture, d)
     d = replace(d, plan=PLANS[architecture.family](text, d, architecture))
     if architecture.expands_latent and latent is not None:
         # What is cached are K and V of every head, as wide as K both (minicpm3.py).
@@ -177,12 +180,24 @@ def _dense_width(text: Fields, architecture: Architecture, hidden: int) -> int:
     return 0 if architecture.gated else 4 * hidden
 
 
+def _check_width(text: Fields, architecture: Architecture, d: Dimensions) -> None:
+    """A common layer has a feed-forward: one without a width was left out, it is not missing."""
+    mixtures = len(d.experts.layers) if d.experts else 0
+    if architecture.family is Family.COMMON and not d.width and mixtures < d.layers:
+        raise Refused(
+            "InvalidConfig",
+            f"{text.path}intermediate_size",
+            f"{text.path}intermediate_size is missing, and no default of it is known; state the "
+            "width of the feed-forward",
+        )
+
+
 def _rotary(
     text: Fields,
     architecture: Architecture,
     latent: Latent | None,
     head_dim: int,
-    layers: int,
+    mixers: Mixers,
 ) -> tuple[Rotary, ...]:
     if not architecture.rotary:
         return ()
@@ -191,18 +206,33 @@ def _rotary(
     if architecture.family is Family.DEEPSEEK_V4:
         # Compressed layers rotate by a base of their own, hence by a table of their own.
         rope = text.integer("qk_rope_head_dim", 1, MOST_HEAD_DIM)
-        ratios = compress_ratios(text, layers)
-        return rotary_tables(text, rope, fp32=True) * len({ratio > 1 for ratio in ratios})
-    return (
-        rotary_tables(
-            text,
-            head_dim,
-            factor=architecture.positions_factor,
-            fp32=architecture.family is Family.GPT_OSS,
-        )
-        if head_dim
-        else ()
+        compressed = [ratio > 1 for ratio in compress_ratios(text, len(mixers))]
+        tables = rotary_tables(text, rope, fp32=True) * 2
+        return used_tables(tables, (compressed, [not one for one in compressed]))
+    return _rotary_of_heads(text, architecture, head_dim, mixers) if head_dim else ()
+
+
+def _rotary_of_heads(
+    text: Fields, architecture: Architecture, head_dim: int, mixers: Mixers
+) -> tuple[Rotary, ...]:
+    """Tables of attention with heads of its own: one, or one for full layers and one for windows.
+
+    Zamba2's belongs to its shared blocks, which every pipeline stage holds.
+    """
+    tables = rotary_tables(
+        text,
+        head_dim,
+        factor=architecture.positions_factor,
+        fp32=architecture.family is Family.GPT_OSS,
     )
+    if architecture.family is Family.ZAMBA_2:
+        return tables
+    attending = [mixer.attends for mixer in mixers]
+    if len(tables) == 1:
+        return used_tables(tables, (attending,))
+    windowed = [mixer.windowed for mixer in mixers]
+    full = [attends and not window for attends, window in zip(attending, windowed, strict=True)]
+    return used_tables(tables, (full, windowed))
 
 
 def widest_feed_forward(d: Dimensions) -> int:

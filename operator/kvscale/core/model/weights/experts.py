@@ -2,7 +2,7 @@
 
 from kvscale.core.model.architectures.row import MixtureKeys
 from kvscale.core.model.bounds import MOST_LAYERS, MOST_WIDTH
-from kvscale.core.model.fields import Fields
+from kvscale.core.model.fields import Fields, Refused
 from kvscale.core.model.layers.lists import layer_names
 from kvscale.core.model.weights.sizes import Experts
 
@@ -21,6 +21,13 @@ def read_experts(text: Fields, keys: MixtureKeys, layers: int) -> Experts | None
         Refused: a key is missing, of the wrong type, or absurd.
     """
     text = _uniform(text, keys)
+    if keys.experts not in text.data:
+        raise Refused(
+            "InvalidConfig",
+            text.path + keys.experts,
+            f"{text.path}{keys.experts} is missing, and no default of it is known; state how many "
+            "routed experts a layer has, or 0 for a dense model",
+        )
     count = text.integer(keys.experts, 0, MOST_EXPERTS, default=0)
     if count < keys.least:
         return None

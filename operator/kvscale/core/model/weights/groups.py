@@ -114,10 +114,12 @@ def weight_groups(
     """
     plain = BITS[d.dtype]
     rows = padded_vocabulary(d.vocabulary) * d.hidden
+    whole = architecture.whole_embedding
     everywhere = architecture.on_every_stage
     ends = [
         WeightGroup(
-            "embedding", rows, plain,
+            "embedding", d.vocabulary * d.hidden if whole else rows, plain,
+            split_by_tensor_parallel=not whole,
             stage="each" if "embedding" in everywhere else "ends" if d.tied else "first",
             touched_share_milli=1000 if d.tied else 0,
         ),
@@ -142,6 +144,7 @@ def weight_groups(
         WeightGroup(
             "rotaryTable", table.positions * table.width, BITS[table.dtype or d.dtype],
             split_by_tensor_parallel=False, touched_share_milli=0, stage="each", buffer=True,
+            layer_positions=table.layers if len(table.layers) < d.layers else (),
         )
         for table in d.rotary
         if table.positions * table.width

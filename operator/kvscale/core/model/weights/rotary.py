@@ -3,50 +3,21 @@
 A table has a row per position and a column per rotated element (cosines and sines, each half as
 many). Layers with the same parameters share one.
 
-Sources: vllm v0.32.0 model_executor/layers/rotary_embedding (`get_rope` and the classes),
-config/model.py (`_get_and_verify_max_len`).
+Source: vllm v0.32.0 model_executor/layers/rotary_embedding (`get_rope` and the classes).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from kvscale.core.model.bounds import MOST_HEAD_DIM
 from kvscale.core.model.fields import Fields
+from kvscale.core.model.positions import (
+    MOST_POSITIONS,
+    rope_fields,
+    stated_positions,
+    stretched,
+)
 from kvscale.core.model.weights.sizes import Rotary
-
-MOST_POSITIONS = 1 << 31
-MOST_ROPE_FACTOR = 1 << 20
-
-_OWN_LENGTH = ("su", "longrope", "llama3", "default", "proportional")
-"""Rope types whose `max_position_embeddings` already counts the scaling."""
-
-
-def rope_fields(text: Fields) -> Fields | None:
-    """The rope scaling of the config, under its old name or its new one."""
-    return text.child("rope_scaling") or text.child("rope_parameters")
-
-
-def _stated(text: Fields) -> int | None:
-    # Command-R states 8192 positions and serves what its `model_max_length` says.
-    for key in ("model_max_length", "max_position_embeddings"):
-        if text.has(key):
-            return text.integer(key, 1, MOST_POSITIONS)
-    return None
-
-
-def _scaled(stated: int, rope: Fields | None) -> int:
-    """Positions after the scaling of one set of parameters."""
-    kind = "" if rope is None else rope.text("rope_type", rope.text("type"))
-    if rope is None or kind in _OWN_LENGTH:
-        return stated
-    if kind == "yarn":
-        stated = rope.integer("original_max_position_embeddings", 1, MOST_POSITIONS, stated)
-    return max(1, int(stated * rope.number("factor", 1e-6, MOST_ROPE_FACTOR, 1.0)))
-
-
-def longest_sequence(text: Fields) -> int | None:
-    """Longest sequence: the stated one, times the rope scaling; None if none is stated."""
-    stated = _stated(text)
-    return None if stated is None else _scaled(stated, rope_fields(text))
 
 
 def rotated(text: Fields, rope: Fields | None, head_dim: int) -> int:
@@ -62,8 +33,8 @@ def rotated(text: Fields, rope: Fields | None, head_dim: int) -> int:
 
 def _table(text: Fields, rope: Fields | None, head_dim: int, factor: int, dtype: str) -> Rotary:
     """The table of one set of parameters."""
-    stated = _stated(text)
-    longest = 0 if stated is None else _scaled(stated, rope)
+    stated = stated_positions(text)
+    longest = 0 if stated is None else stretched(stated, rope)
     width = rotated(text, rope, head_dim)
     if rope is None:
         return Rotary(longest, width, dtype)
@@ -112,3 +83,20 @@ def rotary_tables(
         # Layers with a window rotate by another base, unscaled.
         return (table, _table(text, None, head_dim, factor, ""))
     return (table,)
+
+
+def used_tables(tables: Sequence[Rotary], users: Iterable[Sequence[bool]]) -> tuple[Rotary, ...]:
+    """The tables with the layers that rotate by each; without those that no layer does.
+
+    A layer makes its table or takes over that of an earlier one, so that a pipeline stage has only
+    those of its own layers.
+
+    Args:
+        tables: of the model.
+        users: for each of them, layer by layer, whether it rotates by it.
+    """
+    placed = (
+        replace(table, layers=tuple(index for index, uses in enumerate(layers) if uses))
+        for table, layers in zip(tables, users, strict=True)
+    )
+    return tuple(table for table in placed if table.layers)

@@ -36,11 +36,13 @@ class Rotary:
         positions: how many.
         width: elements per position, cosines and sines together.
         dtype: format; "": the model's.
+        layers: which layers rotate by it, in order.
     """
 
     positions: int
     width: int
     dtype: str = ""
+    layers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

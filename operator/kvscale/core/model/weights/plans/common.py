@@ -123,4 +123,4 @@ def common_plan(text: Fields, d: Dimensions, row: Architecture) -> Plan:
     if row.learned_positions is None:
         return plan
     rows = text.integer("max_position_embeddings", 1, MOST_POSITIONS) + row.learned_positions
-    return replace(plan, extras=(("first", whole("positions", rows * d.hidden)),))
+    return replace(plan, extras=(("each", whole("positions", rows * d.hidden)),))

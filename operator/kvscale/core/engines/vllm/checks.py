@@ -1,0 +1,22 @@
+"""Whether vLLM starts: every rule of `start` in the order in which a person mends them."""
+
+from kvscale.core.capacity.ceiling import Refusal
+from kvscale.core.engines.vllm import division, drafting, kernels, releases
+from kvscale.core.engines.vllm.start import Rule, Start
+
+RULES: tuple[Rule, ...] = (
+    *releases.RULES, *drafting.RULES, *division.RULES, *kernels.RULES,
+)  # fmt: skip
+
+
+def first_refusal(start: Start) -> Refusal | None:
+    """The first reason why the engine does not start; None where it does.
+
+    Args:
+        start: the engine.
+    """
+    for rule in RULES:
+        refusal = rule(start)
+        if refusal is not None:
+            return refusal
+    return None

@@ -1,0 +1,72 @@
+"""Speculation that vLLM does not start with (vllm v0.32.0 config/speculative.py)."""
+
+from kvscale.core.capacity.ceiling import Refusal
+from kvscale.core.engines.vllm.start import Start
+
+PREDICTION = "mtp"
+
+METHODS = frozenset({
+    "ngram", "ngram_gpu", "medusa", "mlp_speculator", "draft_model", "suffix", "custom_class",
+    "eagle", "eagle3", "extract_hidden_states", "dflash", "dspark", "mtp", "deepseek_mtp",
+    "dots3_note_mtp", "mimo_mtp", "mimo_v2_mtp", "glm4_moe_mtp", "glm4_moe_lite_mtp",
+    "glm_ocr_mtp", "ernie_mtp", "nemotron_h_mtp", "exaone_moe_mtp", "exaone4_5_mtp",
+    "qwen3_next_mtp", "qwen4_exp_mtp", "qwen3_5_mtp", "longcat_flash_mtp",
+    "bailing_hybrid_v3_mtp", "minimax_m3_mtp", "bailing_hybrid_mtp", "kimi_k3_mtp",
+    "pangu_ultra_moe_mtp", "step3p5_mtp", "hy_v3_mtp", "hy_v4_mtp", "gemma4_mtp", "inkling_mtp",
+    "glm5_next_mtp",
+})  # fmt: skip
+"""Names of `SpeculativeMethod`; not every release knows each."""
+
+
+def drafted_tokens(start: Start) -> Refusal | None:
+    """Fewer than no tokens."""
+    tokens = start.engine.speculative_tokens
+    if tokens >= 0:
+        return None
+    return Refusal(
+        "InvalidSpeculation",
+        "--speculative-config",
+        f"num_speculative_tokens is {tokens}; it must be positive",
+    )
+
+
+def known_method(start: Start) -> Refusal | None:
+    """A name that no release has."""
+    name = start.engine.speculative_method
+    if not name or name in METHODS:
+        return None
+    return Refusal(
+        "InvalidSpeculation",
+        "--speculative-config",
+        f"the method of speculation is {name[:40]!r}, which vLLM does not have; use mtp, eagle, "
+        "eagle3, ngram, suffix, medusa, mlp_speculator or draft_model",
+    )
+
+
+def prediction_layers(start: Start) -> Refusal | None:
+    """Multi-token prediction by a model without layers for it, or by a number that they cannot.
+
+    From a config by hand (no architecture) nothing is known of them.
+    """
+    if not start.engine.speculative_method.endswith(PREDICTION) or not start.shape.architecture:
+        return None
+    layers, tokens = start.shape.draft_layers, start.engine.speculative_tokens
+    if not layers:
+        return Refusal(
+            "InvalidSpeculation",
+            "--speculative-config",
+            f"the method of speculation is {start.engine.speculative_method}, but "
+            f"{start.shape.name or 'the model'} brings no layers for multi-token prediction; use "
+            "eagle3 with a head of its own, or ngram",
+        )
+    if tokens > layers and tokens % layers:
+        return Refusal(
+            "InvalidSpeculation",
+            "--speculative-config",
+            f"num_speculative_tokens is {tokens}; the model's {layers} prediction layers take a "
+            "multiple of them",
+        )
+    return None
+
+
+RULES = (known_method, drafted_tokens, prediction_layers)
