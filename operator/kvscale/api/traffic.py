@@ -117,6 +117,11 @@ def _declared_in_full(traffic: "TrafficModel") -> bool:
     return None not in (traffic.requests_per_minute, traffic.prompt_tokens, traffic.output_tokens)
 
 
+def _prefix_is_part_of_prompts(traffic: "TrafficModel") -> bool:
+    prefix, prompt = traffic.shared_prefix, traffic.prompt_tokens
+    return prefix is None or prompt is None or not prompt.mean or prefix.tokens <= prompt.mean
+
+
 class TrafficModel(ApiModel):
     """The traffic that the pool declares: the prior until data comes, and the floor without it."""
 
@@ -128,6 +133,15 @@ class TrafficModel(ApiModel):
             "{source} sizes the pool by declared traffic: set requestsPerMinute, promptTokens and"
             " outputTokens, or use Observed",
             "source",
+        ),
+        Rule(
+            "!has(self.sharedPrefix) || !has(self.promptTokens) || !has(self.promptTokens.mean)"
+            " || self.sharedPrefix.tokens <= self.promptTokens.mean",
+            _prefix_is_part_of_prompts,
+            "the shared prefix of {sharedPrefix.tokens} tokens is longer than the mean prompt of"
+            " {promptTokens.mean}, which it is the beginning of: lower sharedPrefix.tokens, or"
+            " count it in promptTokens",
+            "sharedPrefix",
         ),
     )
 

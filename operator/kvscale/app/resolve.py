@@ -65,6 +65,8 @@ def resolve(
     """
     engine = find_engine(workload, spec.target)
     shape, shape_notes = find_shape(spec.model, engine.arguments, config_map)
+    if isinstance(shape, Unknown):
+        shape = _root_cause(shape, engine.config)
     container = "" if engine.arguments is None else engine.arguments.container
     count = count_devices(workload, spec.target.devices, container)
     inventory = nodes if isinstance(nodes, Inventory | Unknown) else Inventory(nodes)
@@ -87,6 +89,14 @@ def resolve(
         contradictions=tuple(_at_target(line) for line in contradictions),
         notes=tuple(_at_target(line) for line in (*engine.notes, *shape_notes, *device_notes)),
     )
+
+
+NO_SERVER = ("DisaggregatedServer", "EngineNotSupported")
+"""Reasons why a server is none for kvscale: naming its model would not help."""
+
+
+def _root_cause(shape: Unknown, engine: EngineConfig | Unknown) -> Unknown:
+    return engine if isinstance(engine, Unknown) and engine.reason in NO_SERVER else shape
 
 
 def _at_target(text: str) -> str:

@@ -145,6 +145,32 @@ def test_an_override_of_the_blocks_is_taken() -> None:
     assert found.kv_blocks.is_point
 
 
+def test_blocks_that_the_device_cannot_hold_are_refused() -> None:
+    # 100,000 blocks of 2 MiB are 195 GiB; weights take 15 of the 79 GiB.
+    found = refusal(num_gpu_blocks_override=100_000, max_model_len=1024)
+    assert (found.reason, found.field) == ("ModelDoesNotFit", "--num-gpu-blocks-override")
+    most = int(found.message.rsplit("at most ", 1)[1].split()[0])
+    assert refusal(num_gpu_blocks_override=most + 1, max_model_len=1024).reason == found.reason
+    assert capacity(num_gpu_blocks_override=most, max_model_len=1024).kv_blocks.expected == most
+
+
+def test_blocks_beyond_the_engines_share_are_an_assumption() -> None:
+    within = capacity(num_gpu_blocks_override=300, max_model_len=1024).assumptions
+    beyond = capacity(
+        num_gpu_blocks_override=20_000, memory_utilization_milli=500, max_model_len=1024
+    ).assumptions
+    assert not any("--num-gpu-blocks-override" in line for line in within)
+    assert any("--num-gpu-blocks-override" in line for line in beyond)
+
+
+def test_more_kv_memory_than_the_device_has_is_refused() -> None:
+    engine = EngineConfig(version="0.32.0", max_model_len=1024)
+    found = engine_capacity(model(), engine, H100, 500 * GIB)
+    assert isinstance(found, Refusal)
+    assert "79.18 GiB" in found.message
+    assert capacity(memory=70 * GIB, max_model_len=1024).kv_blocks.expected == 35_840
+
+
 def test_the_length_defaults_to_the_models_own() -> None:
     assert capacity().max_model_len == 131_072
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
 from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.devices.table import find_device
 from kvscale.core.capacity.engine import engine_capacity
 from kvscale.core.capacity.sglang.states import StateDemand, state_pool
 from kvscale.core.capacity.step_time import StepTime, step_time
@@ -91,6 +92,16 @@ def test_mla_is_whole_on_every_rank_and_attention_dp_multiplies_the_pools():
     alone = engine_capacity(deepseek, engine(data_parallel=8), H200)
     assert isinstance(alone, Refusal)
     assert alone.reason == "ModelDoesNotFit"
+
+
+def test_a_start_that_only_luck_would_let_through_names_the_weights():
+    """On the expected numbers nothing is left; the model has no recurrent states to blame."""
+    refused = engine_capacity(
+        preset("meta-llama/Llama-3.1-8B"), engine("0.5.23"), find_device("L4")
+    )
+    assert isinstance(refused, Refusal)
+    assert refused.field == "--tp-size"
+    assert "14.99 GiB per device" in refused.message
 
 
 @pytest.mark.parametrize(

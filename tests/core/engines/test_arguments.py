@@ -73,11 +73,10 @@ def test_a_setting_that_is_not_stated_is_none_and_not_a_default():
 
 @pytest.mark.parametrize("length", ["-1", "auto"])
 @pytest.mark.parametrize("joined", [True, False])
-def test_a_length_that_the_engine_fits_is_none_with_a_note(length, joined):
+def test_a_length_that_the_engine_fits_is_minus_one(length, joined):
     read = serve(*([f"--max-model-len={length}"] if joined else ["--max-model-len", length]))
-    assert read.engine.max_model_len is None
+    assert read.engine.max_model_len == -1
     assert read.unread == ()
-    assert any("--max-model-len" in note for note in read.notes)
 
 
 @pytest.mark.parametrize(

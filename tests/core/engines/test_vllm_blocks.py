@@ -86,7 +86,16 @@ def test_each_kind_of_sparse_attention_has_its_block(
     groups: tuple[LayerGroup, ...], expected: int
 ) -> None:
     assert block("0.32.0", "9.0", groups).tokens == expected
-    assert block("0.32.0", "9.0", groups, requested=512).tokens == 512
+    if groups != (COMPRESSED,):
+        assert block("0.32.0", "9.0", groups, requested=512).tokens == 512
+
+
+def test_longer_blocks_of_compressed_attention_are_not_known() -> None:
+    beside = BlockDevice("9.0")
+    assert block("0.32.0", "9.0", (COMPRESSED,), requested=256).tokens == 256
+    refusal = block_size(rules("0.32.0"), 512, (COMPRESSED,), cache(), beside)
+    assert isinstance(refusal, Refusal)
+    assert "256 alone" in refusal.message
 
 
 def test_without_a_capability_the_latent_block_is_an_assumption() -> None:

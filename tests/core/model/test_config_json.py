@@ -239,16 +239,6 @@ def test_no_quantization_raises(changes: dict[str, Any]) -> None:
         assert isinstance(read_shape(config), ModelShape | Refusal)
 
 
-def test_rope_scaling_lengthens_the_longest_sequence() -> None:
-    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
-    assert shape_of(LLAMA, rope_scaling=yarn).max_position_embeddings == 131072
-    llama3 = {"rope_type": "llama3", "factor": 8.0}
-    assert shape_of(LLAMA, rope_scaling=llama3).max_position_embeddings == 131072
-    assert shape_of(
-        LLAMA, rope_scaling={"type": "linear", "factor": 2}
-    ).max_position_embeddings == (262144)
-
-
 def test_fp32_checkpoints_are_served_in_bf16() -> None:
     assert shape_of(LLAMA, torch_dtype="float32").dtype == "bfloat16"
 

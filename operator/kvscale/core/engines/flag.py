@@ -12,6 +12,7 @@ class Kind(Enum):
     COUNT = "a whole number above 0"
     SIZE = "a whole number, or one like 32k or 32K"
     LENGTH = "a whole number, one like 32k or 32K, -1 or auto"
+    CHUNK = "a whole number, one like 32k or 32K, or -1"
     FRACTION = "a number above 0 and at most 1"
     SWITCH = "a switch"
 

@@ -15,6 +15,9 @@ from kvscale.core.engines.flag import FlagTable, Kind
 from kvscale.core.engines.unread import MARK, shown
 from kvscale.core.engines.vllm.flag_table import VLLM_FLAGS
 
+FITTED = -1
+"""A length that the engine fits to its memory itself."""
+
 _SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)([kKmMgGtT])")
 _DECIMAL = MappingProxyType({"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12})
 _BINARY = MappingProxyType({"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40})
@@ -109,7 +112,7 @@ def read_flags(arguments: Sequence[str], table: FlagTable = VLLM_FLAGS) -> State
 
 
 def parse_value(kind: Kind, text: str) -> int | str | bool | None:
-    """The value of a readable text; None for LENGTH's `-1` and `auto`.
+    """The value of a readable text: -1 for LENGTH's `auto` too, None for CHUNK's -1.
 
     Raises:
         ValueError: the text is no such value; the message says what one is.
@@ -120,6 +123,8 @@ def parse_value(kind: Kind, text: str) -> int | str | bool | None:
     if kind is Kind.SWITCH:
         return text == "true"
     if kind is Kind.LENGTH and text.lower() in {"-1", "auto"}:
+        return FITTED
+    if kind is Kind.CHUNK and text == "-1":
         return None
     number = (
         _fraction(text) if kind is Kind.FRACTION else _whole(text, sizes=kind is not Kind.COUNT)

@@ -97,16 +97,20 @@ def test_where_scale_groups_are_halved_symmetric_experts_lose_their_zero_points(
     assert whole == pytest.approx(4 + 20 / 128, rel=1e-3)
 
 
+PIXTRAL = "vision_tower.transformer.layers.0.attention.q_proj"
+
+
 @pytest.mark.parametrize(
     ("listed", "bits"),
     [
         (["model.vision_tower", "lm_head"], 8_000),
-        (["vision_tower", "lm_head"], 16_000),
-        (["model.vision_tower.transformer", "lm_head"], 16_000),
+        (["vision_tower", "lm_head"], 8_000),
+        ([PIXTRAL, "lm_head"], 16_000),
+        ([f"model.{PIXTRAL}", "lm_head"], 16_000),
         (None, 8_000),
     ],
 )
-def test_mistrals_tower_is_in_fp8_unless_the_engine_knows_its_name(
+def test_a_tower_is_in_fp8_unless_its_matrices_are_listed_by_their_full_names(
     listed: list[str] | None, bits: int
 ) -> None:
     config = config_of("hf_configs/mistralai--Devstral-Small-2-24B-Instruct-2512")
@@ -114,3 +118,13 @@ def test_mistrals_tower_is_in_fp8_unless_the_engine_knows_its_name(
     groups = {group.name: group for group in shape_of(config).weight_groups}
     assert groups["vision"].bits_per_parameter_milli == bits
     assert groups["visionWhole"].bits_per_parameter_milli == 16_000
+
+
+def test_a_tower_beside_fp8_in_blocks_is_left_as_it_is() -> None:
+    config = config_of("hf_configs/Qwen--Qwen3-VL-8B-Instruct")
+    config["quantization_config"] = {
+        "quant_method": "fp8", "weight_block_size": [128, 128],
+        "modules_to_not_convert": ["model.visual.blocks.0.attn.proj"],
+    }  # fmt: skip
+    groups = {group.name: group for group in shape_of(config).weight_groups}
+    assert groups["vision"].bits_per_parameter_milli == 16_000

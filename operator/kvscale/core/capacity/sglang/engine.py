@@ -163,7 +163,7 @@ def _does_not_fit(settings: SGLangSettings, room: _Room, device: Device) -> Refu
         states = f", and recurrent states {room.states.bytes / GIB:.2f} GiB"
     return Refusal(
         "ModelDoesNotFit",
-        "--tp-size" if room.budget.high <= 0 else "--max-mamba-cache-size",
+        "--tp-size" if room.states is None or room.budget.high <= 0 else "--max-mamba-cache-size",
         f"weights of {room.weight_bytes / GIB:.2f} GiB per device{states} leave nothing for KV on "
         f"{device.product} with {total:.2f} GiB at --mem-fraction-static "
         f"{settings.fraction_milli / 1000}; raise --tp-size or --mem-fraction-static, or take a "
@@ -186,6 +186,8 @@ def _capacity(
     )
     blocks = Band(tokens.low // page, tokens.expected // page, tokens.high // page)
     requests = largest_batch(settings, room.states, tokens.expected)
+    if requests == 0 and room.states is None:
+        return _does_not_fit(settings, room, device)  # where all goes well it would, by a little
     if requests == 0:
         return Refusal(
             "ModelDoesNotFit",

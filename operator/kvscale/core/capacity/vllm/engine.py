@@ -161,10 +161,11 @@ def _capacity(
     assumptions = settings.assumptions + room.budget.assumptions
     taken = blocks.expected * room.bytes_per_block
     if engine.num_gpu_blocks_override is not None and taken > room.budget.kv_memory.expected:
-        assumptions += (
+        more = (
             f"--num-gpu-blocks-override asks for {taken / GIB:.2f} GiB, more than the engine's "
-            "share leaves for KV: it starts only where that much of the device is free",
+            "share leaves for KV: it starts only where that much of the device is free"
         )
+        assumptions += (more,)
     certain = longest_within(groups, blocks.low - RESERVED_BLOCKS, length)
     if settings.auto_length:
         length = certain

@@ -22,6 +22,7 @@ from kvscale.core.engines.vllm.allocation import (
 )
 from kvscale.core.engines.vllm.blocks import IMAGE_PREFIX, BlockDevice, block_size
 from kvscale.core.engines.vllm.checks import first_refusal
+from kvscale.core.engines.vllm.kernels import automatic_dtype
 from kvscale.core.engines.vllm.rules import Rules, batch_defaults, rules_of
 from kvscale.core.engines.vllm.start import Start, capability_of, kinds_of
 from kvscale.core.model.checkpoint.quantization import canonical_method
@@ -81,12 +82,12 @@ def _stored_on(shape: ModelShape, device: Device) -> ModelShape:
     )
 
 
-def _loaded(shape: ModelShape, engine: EngineConfig) -> ModelShape:
+def _loaded(shape: ModelShape, engine: EngineConfig, capability: str) -> ModelShape:
     """The model as the engine loads it: `--dtype` and `--quantization` applied."""
     groups = shape.weight_groups
     dtype = canonical(engine.dtype)
     if dtype == "auto":
-        dtype = shape.dtype
+        dtype = automatic_dtype(shape, capability)
     elif dtype not in BITS:
         raise Refused(
             "InvalidDtype", "--dtype", f"--dtype is {engine.dtype[:40]!r}; use {', '.join(BITS)}"
@@ -241,8 +242,8 @@ def _check(start: Start) -> None:
 def _resolve(shape: ModelShape, engine: EngineConfig, device: Device) -> Settings:
     rules = _given(rules_of(engine.version))
     check_parallel(shape, engine)
-    loaded = with_drafts(_loaded(_stored_on(shape, device), engine), engine)
     capability = device.compute_capability
+    loaded = with_drafts(_loaded(_stored_on(shape, device), engine, capability), engine)
     kv = _kv(loaded, engine, capability)
     _check(Start(rules, loaded, engine, kv.name, capability_of(capability), kinds_of(loaded)))
     cache = _cache_format(kv, loaded, engine)

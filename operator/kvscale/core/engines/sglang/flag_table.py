@@ -16,7 +16,7 @@ FLAGS = (
     Flag("--kv-cache-dtype", Kind.TEXT, "kv_cache_dtype", overridable=True),
     Flag("--context-length", Kind.COUNT, "max_model_len", overridable=True),
     Flag("--max-running-requests", Kind.COUNT, "max_num_seqs", overridable=True),
-    Flag("--chunked-prefill-size", Kind.LENGTH, "max_num_batched_tokens", overridable=True),
+    Flag("--chunked-prefill-size", Kind.CHUNK, "max_num_batched_tokens", overridable=True),
     Flag("--page-size", Kind.COUNT, "block_size", overridable=True),
     Flag("--quantization", Kind.TEXT, "quantization"),
     Flag("--dtype", Kind.TEXT, "dtype"),

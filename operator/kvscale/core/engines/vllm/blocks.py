@@ -40,7 +40,8 @@ LATENT_HYBRID_BLOCK = 128
 
 MOST_BLOCK = 1 << 16
 
-ONLY_BACKENDS = frozenset({"compressed attention", "sparse MLA", "sparse attention"})
+COMPRESSED_BACKEND = "compressed attention"
+ONLY_BACKENDS = frozenset({COMPRESSED_BACKEND, "sparse MLA", "sparse attention"})
 """Kernels beside which there is none that takes another block."""
 
 STATED_BLOCK = (0, 18, 0)
@@ -111,7 +112,7 @@ def _minimum(
         wide = any(group.head_dim_k == WIDE_HEAD for group in groups)
         return (WIDE_HEAD_BLOCK, "FlashAttention 4", "") if wide else (BLOCK_TOKENS, "", "")
     if LayerKind.COMPRESSED_MLA in kinds:
-        return COMPRESSED_BLOCK, "compressed attention", ""
+        return COMPRESSED_BLOCK, COMPRESSED_BACKEND, ""
     if LayerKind.SPARSE_INDEXER in kinds:
         if LayerKind.MLA in kinds:
             return SPARSE_BLOCK, "sparse MLA", ""
@@ -153,12 +154,9 @@ def block_size(
     minimum, backend, assumption = _minimum(rules, groups, cache.kv, device)
     why = "default" if requested is None else "--block-size"
     kept = requested is not None and rules.version >= STATED_BLOCK
-    if wanted % minimum and kept and backend in ONLY_BACKENDS:
-        return Refusal(
-            "InvalidBlockSize",
-            "--block-size",
-            f"--block-size is {wanted}; {backend} needs a multiple of {minimum}. Leave it out",
-        )
+    refusal = _refused_block(wanted, minimum, backend) if kept else None
+    if refusal is not None:
+        return refusal
     if wanted % minimum and not kept:
         wanted, why = minimum, f"raised to what {backend} needs"
     longer = _beside_states(wanted, groups, cache, device.state_grid)
@@ -168,6 +166,24 @@ def block_size(
     if tokens > wanted:
         why = "raised until a page of attention holds a recurrent state"
     return BlockSize(tokens, why, page, assumption)
+
+
+def _refused_block(wanted: int, minimum: int, backend: str) -> Refusal | None:
+    """Why a stated block is not taken by a kernel beside which there is no other.
+
+    vLLM takes longer blocks of compressed attention too; what their pages are padded to is not
+    known here.
+    """
+    only = backend == COMPRESSED_BACKEND
+    if backend not in ONLY_BACKENDS or wanted == minimum or not (only or wanted % minimum):
+        return None
+    return Refusal(
+        "InvalidBlockSize",
+        "--block-size",
+        f"--block-size is {wanted}; {backend} "
+        + (f"is known here with {minimum} alone" if only else f"needs a multiple of {minimum}")
+        + ". Leave it out",
+    )
 
 
 def _beside_states(

@@ -1,11 +1,12 @@
 """Whether vLLM starts: every rule of `start` in the order in which a person mends them."""
 
 from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.engines.vllm import division, drafting, kernels, releases
+from kvscale.core.engines.vllm import caches, division, drafting, kernels, releases
 from kvscale.core.engines.vllm.start import Rule, Start
 
 RULES: tuple[Rule, ...] = (
     *releases.RULES, *drafting.RULES, *division.RULES, *kernels.RULES,
+    *caches.RULES,
 )  # fmt: skip
 
 

@@ -44,9 +44,9 @@ def context_over_heads(start: Start) -> Refusal | None:
     of KV heads, context parallelism at most their quotient, and a divisor of the query heads per
     KV head (so since 0.11.2).
     """
-    engine, heads = start.engine, _kv_heads(start)
-    context, tensor = engine.decode_context_parallel, engine.tensor_parallel
-    if context == 1 or start.latent or start.compressed or not heads:
+    context, tensor = start.engine.decode_context_parallel, start.engine.tensor_parallel
+    heads = 0 if context == 1 or start.latent or start.compressed else _kv_heads(start)
+    if not heads:
         return None
     flag, most = "--decode-context-parallel-size", max(1, tensor // heads)
     each = start.shape.attention_heads // heads
@@ -71,8 +71,8 @@ def whole_heads(start: Start) -> Refusal | None:
     vllm v0.32.0 model_executor/models/gpt_oss.py: `num_key_value_heads // tp_size`, then divided
     by.
     """
-    heads, tensor = _kv_heads(start), start.engine.tensor_parallel
-    if start.shape.architecture not in WHOLE_HEADS or tensor <= heads:
+    tensor = start.engine.tensor_parallel
+    if start.shape.architecture not in WHOLE_HEADS or tensor <= (heads := _kv_heads(start)):
         return None
     return _tensor(
         f"--tensor-parallel-size is {tensor}; {start.shape.architecture} has {heads} KV heads, "

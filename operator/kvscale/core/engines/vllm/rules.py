@@ -19,9 +19,9 @@
 | null block | one block is never given to a sequence | 0.8 | v1/core/block_pool.py |
 
 Read in releases of every minor version from 0.8 to 0.33; where only one patch of it was read, the
-rule counts from its first patch. How blocks are shared out is in `vllm_allocation`, their size in
-`vllm_blocks`. Batch defaults are those of `vllm serve`; the LLM class has 16384 and 8192 tokens
-instead.
+rule counts from its first patch. What a release has at all is in `vllm.releases`, how blocks are
+shared out in `vllm.allocation`, their size in `vllm.blocks`. Batch defaults are those of
+`vllm serve`; the LLM class has 16384 and 8192 tokens instead.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """What vLLM looks at before it starts, and the form of a rule by which it does not start.
 
 A rule is a function of a `Start` that returns None, or the Refusal. The rules stand in `releases`
-(what a version has), `division` (what ranks can share), `kernels` (what a device can run) and
-`drafting` (speculation); `checks` puts them in order.
+(what a version has), `division` (what ranks can share), `kernels` (what a device can run),
+`caches` (formats of the KV cache) and `drafting` (speculation); `checks` puts them in order.
 """
 
 from collections.abc import Callable
@@ -12,6 +12,9 @@ from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.vllm.rules import Rules
 from kvscale.core.model.shape import LayerKind, ModelShape
+
+Capability = tuple[int, int]
+"""(major, minor) of a device's compute capability."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class Start:
     shape: ModelShape
     engine: EngineConfig
     kv: str
-    capability: tuple[int, int] | None
+    capability: Capability | None
     kinds: frozenset[LayerKind]
 
     @property
@@ -58,7 +61,7 @@ class Start:
 Rule = Callable[[Start], Refusal | None]
 
 
-def capability_of(text: str) -> tuple[int, int] | None:
+def capability_of(text: str) -> Capability | None:
     """(major, minor) of "9.0"; None if it is not known."""
     major, _, minor = text.partition(".")
     if not (major.isdecimal() and (minor or "0").isdecimal()):

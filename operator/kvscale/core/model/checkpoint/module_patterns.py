@@ -181,6 +181,10 @@ class ModulePatterns:
         """Whether a pattern may tell that layer from another one."""
         return self._layers is None or index in self._layers
 
+    def spells(self, module: str) -> bool:
+        """Whether the list has that very name, not a pattern or a part of it."""
+        return module in self._names
+
     def __contains__(self, module: str) -> bool:
         """Whether the module, or something that holds it, is in the list."""
         parts = module.split(".")

@@ -14,26 +14,34 @@ from kvscale.core.model.shape import WeightGroup
 from kvscale.core.model.weights.vision.parts import MOST_WIDTH
 from kvscale.core.model.weights.vision.towers import TOWERS
 
-_PIXTRAL = "vision_tower.transformer.layers.0.attention.q_proj"
+_FIRST = {
+    Vision.QWEN2: "visual.blocks.0.attn.proj",
+    Vision.QWEN2_5: "visual.blocks.0.attn.proj",
+    Vision.QWEN3: "visual.blocks.0.attn.proj",
+    Vision.GLM_4: "visual.blocks.0.attn.proj",
+    Vision.PIXTRAL: "vision_tower.transformer.layers.0.attention.q_proj",
+}
+"""A matrix of the first block, where the tower is built with the checkpoint's quantisation."""
+
+_PER_TENSOR = 8_000
+"""Thousandths of a bit in fp8 with a scale per tensor; with blocks no tower has fitting widths."""
 
 
 def _matrix_bits(kind: Vision, quantization: Quantization, dtype: str) -> int:
     """Thousandths of a bit per parameter of the tower's matrices.
 
-    The known checkpoints leave the tower as it is, and say so. Mistral's in fp8 say so of
-    "model.vision_tower"; the engine renames only what begins with "model.vision_tower.", takes
-    that entry for one of the text model and so stores the tower in fp8 too (vllm v0.32.0
-    model_executor/models/mistral3.py, `hf_to_vllm_mapper`).
+    Checkpoints leave the tower as it is, and say so. Of those in fp8 the engine takes only full
+    names of matrices for that: Mistral's "model.vision_tower" names none, so that its tower is
+    stored in fp8 too (vllm v0.32.0 model_executor/layers/quantization/fp8.py,
+    `ignored_layers_match_mode`).
     """
-    if kind is not Vision.PIXTRAL or quantization.method != "fp8":
+    first = _FIRST.get(kind)
+    if first is None or quantization.method != "fp8":
         return BITS[dtype]
     ignored = quantization.ignored
-    renamed = (
-        ignored is not None
-        and f"model.{_PIXTRAL}" in ignored
-        and "model.vision_tower" not in ignored
-    )
-    return BITS[dtype] if renamed else quantization.bits(_PIXTRAL, dtype)
+    spelled = ignored is not None and (ignored.spells(first) or ignored.spells(f"model.{first}"))
+    per_tensor = quantization.schemes[0].bits_milli == _PER_TENSOR
+    return _PER_TENSOR if per_tensor and not spelled else BITS[dtype]
 
 
 def _group(name: str, elements: int, bits: int, *, split: bool, buffer: bool) -> WeightGroup:

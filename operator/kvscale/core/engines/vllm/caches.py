@@ -1,0 +1,136 @@
+"""Formats of the KV cache that no kernel of vLLM reads on a device, or for a model.
+
+| format | refused below, or where | source (vllm v0.32.0) |
+|---|---|---|
+| fp8 by Triton | 8.9 | v1/attention/backends/triton_attn.py, mla/triton_mla.py |
+| fp8_e5m2 of latents | everywhere | supported_kv_cache_dtypes of v1/attention/backends/mla |
+| packed latents without an indexer | everywhere | mla/flashmla_sparse.py |
+| bfloat16 | 8.0 | triton_attn.py |
+| nvfp4 | 8.0; all but 10.x before 0.32 | flashinfer.py |
+| other than fp8 for DeepSeek-V4 | everywhere | models/deepseek_v4/attention.py |
+"""
+
+from kvscale.core.capacity.ceiling import Refusal
+from kvscale.core.engines.vllm.blocks import IMAGE_PREFIX
+from kvscale.core.engines.vllm.kernels import BFLOAT16
+from kvscale.core.engines.vllm.releases import lacks
+from kvscale.core.engines.vllm.start import Capability, Start
+from kvscale.core.model.dtypes import canonical
+from kvscale.core.model.shape import LayerKind
+
+NATIVE_FP8: Capability = (8, 9)
+
+SINKS = frozenset({"GptOssForCausalLM"})
+"""Architectures with attention sinks, which FlashInfer does not serve below 9.0."""
+
+FLASHINFER_HEADS = frozenset({64, 128, 256, 512})
+NARROW_HEAD = 64
+
+_PACKED = ("fp8_ds_mla", "nvfp4_ds_mla")
+_HEADS = (
+    LayerKind.FULL_ATTENTION, LayerKind.SLIDING_WINDOW, LayerKind.CHUNKED_LOCAL,
+)  # fmt: skip
+
+
+def _cache(start: Start, why: str, mend: str) -> Refusal:
+    stated = start.engine.kv_cache_dtype
+    name = stated if stated != "auto" else f"auto, which is {start.kv} for this checkpoint"
+    return Refusal(
+        "UnsupportedKvCacheDtype",
+        "--kv-cache-dtype",
+        f"--kv-cache-dtype is {name}; {why}. Use {mend}",
+    )
+
+
+def _by_triton(start: Start) -> bool:
+    """Whether 8-bit K and V with heads fall to Triton's kernel below 8.9: FlashInfer serves most.
+
+    vllm v0.32.0 platforms/cuda.py, _get_backend_priorities; flashinfer.py.
+    """
+    if start.capability is None or start.capability < BFLOAT16 or start.kv == "fp8_per_token_head":
+        return True
+    if start.shape.architecture in SINKS | IMAGE_PREFIX:
+        return True
+    return any(
+        group.head_dim_k not in FLASHINFER_HEADS
+        for group in start.shape.layer_groups
+        if group.kind in _HEADS
+    )
+
+
+def eight_bit_heads(start: Start) -> Refusal | None:
+    """fp8 K and V by Triton on a device without native fp8 (refused from 0.24.0 on)."""
+    cap = start.capability
+    if not start.kv.startswith("fp8") or start.latent or start.compressed or cap is None:
+        return None
+    if cap >= NATIVE_FP8 or lacks(start.rules.version, (0, 24, 0)) or not _by_triton(start):
+        return None
+    return _cache(
+        start,
+        f"on compute capability {start.sm} Triton's kernel would serve it, which needs 8.9",
+        "float16" if cap < BFLOAT16 else "bfloat16",
+    )
+
+
+def eight_bit_latents(start: Start) -> Refusal | None:
+    """fp8 latents where Triton's is the only MLA kernel, which needs 8.9; before 0.18 it has none.
+
+    vllm v0.32.0 v1/attention/backends/mla/triton_mla.py (0.17.0: "not yet supported").
+    """
+    cap = start.capability
+    if not start.kv.startswith("fp8") or not start.latent or start.sparse or cap is None:
+        return None
+    by_triton = cap[0] not in {9, 10}
+    if cap >= NATIVE_FP8 and not (by_triton and lacks(start.rules.version, (0, 18, 0))):
+        return None
+    why = f"no MLA kernel of vLLM {start.rules.label} reads it on compute capability {start.sm}"
+    return _cache(start, why, "bfloat16")
+
+
+def latent_formats(start: Start) -> Refusal | None:
+    """Formats of the KV cache that no MLA kernel reads."""
+    stated = start.engine.kv_cache_dtype
+    if start.compressed:
+        if stated == "auto" or (stated.startswith("fp8") and "head" not in stated):
+            return None
+        return _cache(start, "DeepSeek-V4 keeps its latents in packed fp8", "auto or fp8")
+    if not start.latent:
+        return None
+    if stated == "fp8_e5m2":
+        return _cache(start, "no MLA kernel reads it", "fp8 or auto")
+    if stated in _PACKED and not start.sparse:
+        return _cache(start, "it is the format of sparse MLA alone", "fp8 or auto")
+    return None
+
+
+def sixteen_bit_cache(start: Start) -> Refusal | None:
+    """A bfloat16 cache that the user asks for, on a device without it (refused from 0.24.0 on)."""
+    if canonical(start.engine.kv_cache_dtype) != "bfloat16" or start.capability is None:
+        return None
+    if start.capability >= BFLOAT16 or lacks(start.rules.version, (0, 24, 0)):
+        return None
+    return _cache(start, f"it needs compute capability 8.0, the device has {start.sm}", "float16")
+
+
+def four_bit_heads(start: Start) -> Refusal | None:
+    """nvfp4 K and V where FlashInfer, the only kernel for them, does not serve the model."""
+    cap = start.capability
+    if start.kv != "nvfp4":
+        return None
+    if start.shape.architecture in IMAGE_PREFIX:
+        return _cache(start, "its kernel does not attend to images both ways", "auto or fp8")
+    if cap is None:
+        return None
+    if cap < BFLOAT16 or (cap[0] != 10 and lacks(start.rules.version, (0, 32, 0))):  # noqa: PLR2004
+        why = f"vLLM {start.rules.label} has no kernel for it on compute capability {start.sm}"
+        return _cache(start, why, "auto or fp8")
+    narrow = any(g.head_dim_k == NARROW_HEAD for g in start.shape.layer_groups if g.kind in _HEADS)
+    if cap[0] != 10 and (narrow or start.shape.architecture in SINKS):  # noqa: PLR2004
+        why = f"its kernel on compute capability {start.sm} reads neither heads of 64 nor sinks"
+        return _cache(start, why, "auto or fp8")
+    return None
+
+
+RULES = (
+    latent_formats, eight_bit_heads, eight_bit_latents, sixteen_bit_cache, four_bit_heads,
+)  # fmt: skip

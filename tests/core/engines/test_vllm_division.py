@@ -1,0 +1,98 @@
+"""What ranks of vLLM cannot share: each refusal beside the setting next to it that starts.
+
+Both columns are what vLLM 0.32.0 itself answers for the config.
+"""
+
+from typing import Any
+
+import pytest
+from tests.support.starts import refused, starts
+
+LLAMA = "meta-llama--Meta-Llama-3.1-8B"
+CONTEXT = "--decode-context-parallel-size"
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "context", "most"),
+    [
+        ("Qwen--Qwen3-30B-A3B-FP8", 4, 4, 1),
+        ("meta-llama--Meta-Llama-3.1-70B", 16, 4, 2),
+        (LLAMA, 16, 16, 2),
+        (LLAMA, 4, 4, 1),
+        ("openai--gpt-oss-20b", 2, 2, 1),
+    ],
+)
+def test_tokens_are_shared_only_over_copies_of_kv_heads(
+    name: str, tensor: int, context: int, most: int
+) -> None:
+    refusal = refused(name, tensor_parallel=tensor, decode_context_parallel=context)
+    assert (refusal.reason, refusal.field) == ("InvalidParallelism", CONTEXT)
+    assert f"at most {most}" in refusal.message
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "context"),
+    [
+        (LLAMA, 16, 2),
+        (LLAMA, 32, 4),
+        ("Qwen--Qwen3-Next-80B-A3B-Instruct", 4, 2),
+        ("deepseek-ai--DeepSeek-V2-Lite", 4, 4),
+    ],
+)
+def test_copies_and_latents_share_tokens(name: str, tensor: int, context: int) -> None:
+    alone = starts(name, tensor_parallel=tensor)
+    shared = starts(name, tensor_parallel=tensor, decode_context_parallel=context)
+    assert shared.kv_cache_size_tokens.expected > alone.kv_cache_size_tokens.expected
+
+
+def test_query_heads_per_kv_head_are_shared_evenly() -> None:
+    # 40 query heads for 10 KV heads: four each, which three ranks cannot share.
+    refusal = refused("microsoft--phi-4", tensor_parallel=40, decode_context_parallel=8)
+    assert refusal.field in {CONTEXT, "--tensor-parallel-size"}
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "words", "next_to"),
+    [
+        ("openai--gpt-oss-20b", 16, "8 KV heads", 8),
+        ("Qwen--Qwen2.5-1.5B", 6, "151936", 4),
+        ("microsoft--phi-4", 5, "100352", 2),
+        ("nvidia--Nemotron-H-8B-Base-8K", 16, "8 groups", 8),
+        ("mistralai--Mamba-Codestral-7B-v0.1", 16, "8 groups", 8),
+        ("Qwen--Qwen3-32B-FP8", 16, "1600", 8),
+        ("quant--Qwen3-30B-A3B-w4a16-ct", 8, "96", 2),
+        ("quant--Qwen3-30B-A3B-w4a16-ct", 4, "192", 1),
+    ],
+)
+def test_what_does_not_divide_is_refused(name: str, tensor: int, words: str, next_to: int) -> None:
+    refusal = refused(name, tensor_parallel=tensor)
+    assert (refusal.reason, refusal.field) == ("InvalidParallelism", "--tensor-parallel-size")
+    assert words in refusal.message
+    starts(name, tensor_parallel=next_to)
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        # Llama repeats KV heads, gpt-oss does not.
+        (LLAMA, {"tensor_parallel": 16}),
+        # One group is repeated on every rank.
+        ("ibm-granite--granite-4.0-h-small", {"tensor_parallel": 4}),
+        # Blocks of fp8 experts are made finer from 0.29 on.
+        ("Qwen--Qwen3-30B-A3B-FP8", {"tensor_parallel": 8}),
+        ("quant--Qwen3-30B-A3B-FP8-ct", {"tensor_parallel": 8}),
+        # Other formats shrink their groups.
+        ("quant--Qwen3-30B-A3B-AWQ", {"tensor_parallel": 8}),
+        ("quant--Qwen3-30B-A3B-GPTQ-Int4", {"tensor_parallel": 8}),
+        # Experts that stay whole have whole groups.
+        ("quant--Qwen3-30B-A3B-w4a16-ct", {"tensor_parallel": 4, "expert_parallel": True}),
+    ],
+)
+def test_what_is_repeated_or_cut_finer_starts(name: str, more: dict[str, Any]) -> None:
+    starts(name, **more)
+
+
+def test_fp8_experts_were_not_cut_finer_before() -> None:
+    refusal = refused("Qwen--Qwen3-30B-A3B-FP8", tensor_parallel=4, version="0.28.0")
+    assert "192" in refusal.message
+    starts("Qwen--Qwen3-30B-A3B-FP8", tensor_parallel=2, version="0.28.0")
