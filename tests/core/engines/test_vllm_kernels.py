@@ -141,6 +141,16 @@ def test_a_cache_that_some_kernel_reads_starts(
     starts(name, capability, kv_cache_dtype=dtype, **more)
 
 
+def test_sparse_mla_shares_tokens_in_fp8_alone_on_hopper() -> None:
+    ranks = {"tensor_parallel": 8, "decode_context_parallel": 2}
+    assert refused(SPARSE, **ranks).field == "--kv-cache-dtype"
+    starts(SPARSE, **ranks, kv_cache_dtype="fp8")
+    starts(SPARSE, "10.0", **ranks)
+    assert refused(SPARSE, "12.0", **ranks).field == "--decode-context-parallel-size"
+    older = refused(SPARSE, **ranks, kv_cache_dtype="fp8", version="0.28.0")
+    assert older.field == "--decode-context-parallel-size"
+
+
 @pytest.mark.parametrize(
     ("name", "tensor", "block", "least"),
     [(SPARSE, 8, 16, 64), (SPARSE, 8, 96, 64), (COMPRESSED, 4, 64, 256)],

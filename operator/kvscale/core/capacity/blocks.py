@@ -9,7 +9,7 @@ from typing import Protocol
 
 from kvscale.core.model.dtypes import BITS, KvDtype, kv_dtype
 from kvscale.core.model.layers.compressed import INDEX_STORAGE, LATENT_STORAGE
-from kvscale.core.model.shape import LayerGroup, LayerKind
+from kvscale.core.model.shape import LayerGroup, LayerKind, StatePart
 
 PACKED_LATENT_BYTES = {"fp8_ds_mla": 656, "nvfp4_ds_mla": 352}
 """Bytes per token of the packed formats of sparse attention: latent, rotated part and scales
@@ -202,6 +202,15 @@ class WindowedLatent(SlidingWindow):
         return block_tokens * cache.kv.side_bytes(group.head_dim_k)
 
 
+def state_bits_milli(part: StatePart, cache: CacheFormat) -> int:
+    """Thousandths of a bit of one element of a state's tensor."""
+    asked = cache.temporal if part.temporal else cache.convolution
+    own = part.dtype or (cache.convolution if cache.convolution != "auto" else "")
+    name = (own if asked == "auto" else asked) or cache.activations
+    stored = kv_dtype(name)
+    return BITS.get(name) or (stored.bits_milli if stored else BITS["float32"])
+
+
 class State:
     """One state of fixed size per sequence (MambaSpec)."""
 
@@ -214,16 +223,13 @@ class State:
         cache: CacheFormat,
     ) -> int:
         """Bytes of one state on one device."""
-        total = 0
-        for part in group.state:
-            asked = cache.temporal if part.temporal else cache.convolution
-            own = part.dtype or (cache.convolution if cache.convolution != "auto" else "")
-            name = (own if asked == "auto" else asked) or cache.activations
-            stored = kv_dtype(name)
-            bits = BITS.get(name) or (stored.bits_milli if stored else BITS["float32"])
-            elements = part.elements + cache.drafts * part.elements_per_draft
-            total += device_kv_heads(part.shares, cache.tensor_parallel) * elements * bits // 8_000
-        return total
+        return sum(
+            device_kv_heads(part.shares, cache.tensor_parallel)
+            * (part.elements + cache.drafts * part.elements_per_draft)
+            * state_bits_milli(part, cache)
+            // 8_000
+            for part in group.state
+        )
 
     def need(self, group: LayerGroup, scheduling: Scheduling) -> Need:
         """As many states as steps can be told apart."""

@@ -2,7 +2,12 @@
 
 from dataclasses import dataclass
 
-from kvscale.core.capacity.blocks import RULES, bytes_per_token, device_kv_heads
+from kvscale.core.capacity.blocks import (
+    RULES,
+    bytes_per_token,
+    device_kv_heads,
+    state_bits_milli,
+)
 from kvscale.core.capacity.ceiling import CacheGroup
 from kvscale.core.capacity.placement import Stage
 from kvscale.core.capacity.vllm.budget import Budget
@@ -59,31 +64,46 @@ class Ceiling:
 
 def _page_step(group: LayerGroup, settings: Settings, tensor_parallel: int) -> Step:
     rule, block = RULES[group.kind], group.block_tokens or settings.block_tokens
+    page = rule.page_bytes(group, block, settings.cache)
     inputs: tuple[tuple[str, Scalar], ...] = (
         ("layerKind", group.kind.value),
         ("layers", group.layers),
         ("blockTokens", block),
     )
     if group.kind.recurrent:
-        inputs += (("paddedTo", settings.state_page),) if settings.state_page else ()
-    elif group.storage:
-        inputs += (("entryElements", group.head_dim_k), ("storage", group.storage))
-    else:
-        heads = 1 if group.kind.latent else device_kv_heads(group.kv_heads, tensor_parallel)
+        inputs += _state_inputs(group, settings)
+    elif group.kind.latent or group.storage:
         inputs += (
-            ("kvHeadsPerDevice", heads),
+            ("vectorElements", group.head_dim_k),
+            ("vectorBytes", page * group.tokens_per_entry // block),
+            ("tokensPerEntry", group.tokens_per_entry),
+            ("storage", group.storage or settings.kv.name),
+        )
+    else:
+        inputs += (
+            ("kvHeadsPerDevice", device_kv_heads(group.kv_heads, tensor_parallel)),
             ("keyBytes", settings.kv.side_bytes(group.head_dim_k)),
             ("valueBytes", settings.kv.side_bytes(group.head_dim_v)),
             ("kvCacheDtype", settings.kv.name),
         )
     return Step(
-        "pageBytes",
-        rule.page_bytes(group, block, settings.cache),
-        "bytes",
-        rule.formula,
-        inputs,
-        "vllm v0.33.0 v1/kv_cache_interface.py",
+        "pageBytes", page, "bytes", rule.formula, inputs, "vllm v0.33.0 v1/kv_cache_interface.py"
     )
+
+
+def _state_inputs(group: LayerGroup, settings: Settings) -> tuple[tuple[str, Scalar], ...]:
+    cache = settings.cache
+    tensors = tuple(
+        (
+            f"tensor {number}",
+            (
+                f"{part.shares} shares of {part.elements + cache.drafts * part.elements_per_draft} "
+                f"elements, {state_bits_milli(part, cache) // 8000} bytes each"
+            ),
+        )
+        for number, part in enumerate(group.state, start=1)
+    )
+    return tensors + ((("paddedTo", settings.state_page),) if settings.state_page else ())
 
 
 def page_steps(settings: Settings, engine: EngineConfig, room: StageRoom) -> Trace:
@@ -137,6 +157,21 @@ def _table_inputs(groups: tuple[CacheGroup, ...], tokens: int) -> tuple[tuple[st
     )
 
 
+def _bounds(settings: Settings) -> tuple[tuple[str, Scalar], ...]:
+    """What bounded layers hold besides their bound."""
+    found: tuple[tuple[str, Scalar], ...] = ()
+    windows = {group.window for group in settings.shape.layer_groups if group.window}
+    if windows:
+        found += (
+            ("window", ", ".join(str(window) for window in sorted(windows))),
+            ("tokensInFlight", settings.scheduling.in_flight),
+        )
+    if any(group.kind.recurrent for group in settings.shape.layer_groups):
+        kept = settings.scheduling.state_blocks
+        found += (("stateBlocks", "one in every block" if kept is None else kept),)
+    return found
+
+
 def block_steps(
     settings: Settings, engine: EngineConfig, room: StageRoom, ceiling: Ceiling
 ) -> Trace:
@@ -177,6 +212,7 @@ def block_steps(
             (
                 ("maxModelLen", ceiling.max_model_len),
                 ("blockTokens", settings.block_tokens),
+                *_bounds(settings),
                 *_table_inputs(room.groups, ceiling.max_model_len),
             ),
             _PLANNING,

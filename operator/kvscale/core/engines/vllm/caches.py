@@ -5,6 +5,7 @@
 | fp8 by Triton | 8.9 | v1/attention/backends/triton_attn.py, mla/triton_mla.py |
 | fp8_e5m2 of latents | everywhere | supported_kv_cache_dtypes of v1/attention/backends/mla |
 | packed latents without an indexer | everywhere | mla/flashmla_sparse.py |
+| other than fp8 for sparse MLA's shared tokens | on 9.x | mla/flashmla_sparse.py |
 | bfloat16 | 8.0 | triton_attn.py |
 | nvfp4 | 8.0; all but 10.x before 0.32 | flashinfer.py |
 | other than fp8 for DeepSeek-V4 | everywhere | models/deepseek_v4/attention.py |
@@ -19,6 +20,8 @@ from kvscale.core.model.dtypes import canonical
 from kvscale.core.model.shape import LayerKind
 
 NATIVE_FP8: Capability = (8, 9)
+HOPPER, BLACKWELL = 9, 10
+"""Major compute capabilities."""
 
 SINKS = frozenset({"GptOssForCausalLM"})
 """Architectures with attention sinks, which FlashInfer does not serve below 9.0."""
@@ -80,7 +83,7 @@ def eight_bit_latents(start: Start) -> Refusal | None:
     cap = start.capability
     if not start.kv.startswith("fp8") or not start.latent or start.sparse or cap is None:
         return None
-    by_triton = cap[0] not in {9, 10}
+    by_triton = cap[0] not in {HOPPER, BLACKWELL}
     if cap >= NATIVE_FP8 and not (by_triton and lacks(start.rules.version, (0, 18, 0))):
         return None
     why = f"no MLA kernel of vLLM {start.rules.label} reads it on compute capability {start.sm}"
@@ -121,16 +124,40 @@ def four_bit_heads(start: Start) -> Refusal | None:
         return _cache(start, "its kernel does not attend to images both ways", "auto or fp8")
     if cap is None:
         return None
-    if cap < BFLOAT16 or (cap[0] != 10 and lacks(start.rules.version, (0, 32, 0))):  # noqa: PLR2004
+    if cap < BFLOAT16 or (cap[0] != BLACKWELL and lacks(start.rules.version, (0, 32, 0))):
         why = f"vLLM {start.rules.label} has no kernel for it on compute capability {start.sm}"
         return _cache(start, why, "auto or fp8")
     narrow = any(g.head_dim_k == NARROW_HEAD for g in start.shape.layer_groups if g.kind in _HEADS)
-    if cap[0] != 10 and (narrow or start.shape.architecture in SINKS):  # noqa: PLR2004
+    if cap[0] != BLACKWELL and (narrow or start.shape.architecture in SINKS):
         why = f"its kernel on compute capability {start.sm} reads neither heads of 64 nor sinks"
         return _cache(start, why, "auto or fp8")
     return None
 
 
+def sparse_context(start: Start) -> Refusal | None:
+    """Decode context parallelism of sparse MLA.
+
+    vllm v0.32.0 v1/attention/backends/mla: on 9.x FlashMLA's from 0.29.0 on, and of fp8 alone; on
+    10.x FlashInfer's; on 12.x there is none.
+    """
+    flag, cap = "--decode-context-parallel-size", start.capability
+    if start.engine.decode_context_parallel == 1 or not start.sparse or cap is None:
+        return None
+    if cap[0] == BLACKWELL:
+        return None
+    if cap[0] == HOPPER and not lacks(start.rules.version, (0, 29, 0)):
+        if start.kv.startswith("fp8"):
+            return None
+        return _cache(start, f"with {flag} sparse MLA needs a packed one", "fp8")
+    return Refusal(
+        "InvalidParallelism",
+        flag,
+        f"{flag} is {start.engine.decode_context_parallel}; the sparse MLA of vLLM "
+        f"{start.rules.label} has none of it on compute capability {start.sm}. Leave it out",
+    )
+
+
 RULES = (
-    latent_formats, eight_bit_heads, eight_bit_latents, sixteen_bit_cache, four_bit_heads,
+    latent_formats, sparse_context, eight_bit_heads, eight_bit_latents, sixteen_bit_cache,
+    four_bit_heads,
 )  # fmt: skip
