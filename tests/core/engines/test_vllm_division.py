@@ -3,13 +3,22 @@
 Both columns are what vLLM 0.32.0 itself answers for the config.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.support.starts import refused, starts
+from tests.support.starts import shape as shape_of
+
+from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
+from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.engine import engine_capacity
+from kvscale.core.engines.config import EngineConfig
+from kvscale.core.model.shape import LayerGroup, LayerKind
 
 LLAMA = "meta-llama--Meta-Llama-3.1-8B"
 CONTEXT = "--decode-context-parallel-size"
+GROUPS = (LayerGroup(LayerKind.FULL_ATTENTION, 32, 8, 128, 128),)
 
 
 @pytest.mark.parametrize(
@@ -46,9 +55,15 @@ def test_copies_and_latents_share_tokens(name: str, tensor: int, context: int) -
 
 
 def test_query_heads_per_kv_head_are_shared_evenly() -> None:
-    # 40 query heads for 10 KV heads: four each, which three ranks cannot share.
-    refusal = refused("microsoft--phi-4", tensor_parallel=40, decode_context_parallel=8)
-    assert refusal.field in {CONTEXT, "--tensor-parallel-size"}
+    # 96 ranks keep 12 copies of 8 KV heads; 12 ranks share 12 query heads each, 8 cannot.
+    shape = replace(shape_of(LLAMA), attention_heads=96, layer_groups=GROUPS, architecture="")
+    engine = EngineConfig(tensor_parallel=96, decode_context_parallel=8, max_model_len=4000)
+    fits = replace(engine, decode_context_parallel=4)
+    device = Device("huge", 8 << 40, compute_capability="9.0")
+    refusal = engine_capacity(shape, engine, device, 24 << 30)
+    assert isinstance(refusal, Refusal)
+    assert "query heads" in refusal.message
+    assert isinstance(engine_capacity(shape, fits, device, 24 << 30), EngineCapacity)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +75,8 @@ def test_query_heads_per_kv_head_are_shared_evenly() -> None:
         ("nvidia--Nemotron-H-8B-Base-8K", 16, "8 groups", 8),
         ("mistralai--Mamba-Codestral-7B-v0.1", 16, "8 groups", 8),
         ("Qwen--Qwen3-32B-FP8", 16, "1600", 8),
+        ("Qwen--Qwen3-Next-80B-A3B-Instruct-FP8", 8, "64", 4),
+        ("Qwen--Qwen3-235B-A22B-FP8", 32, "48", 16),
         ("quant--Qwen3-30B-A3B-w4a16-ct", 8, "96", 2),
         ("quant--Qwen3-30B-A3B-w4a16-ct", 4, "192", 1),
     ],
