@@ -42,7 +42,6 @@ GroupKind = Literal["FullAttention", "SlidingWindow", "ChunkedLocal", "MLA", Sta
 
 _STATES: Final = get_args(StateKind)
 _WINDOWED: Final = ("SlidingWindow", "ChunkedLocal")
-_HEADED: Final = ("FullAttention", *_WINDOWED)
 
 
 def _takes(

@@ -391,3 +391,33 @@ def test_states_never_take_more_than_there_is(budget, drafts, radix, requests):
 def test_options_may_be_left_out():
     bare = replace(engine(), options=None)
     assert engine_capacity(LLAMA, bare, H100) == engine_capacity(LLAMA, engine(), H100)
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "options"),
+    [
+        ("google/gemma-3-4b-it", "H200", SGLangOptions()),
+        ("openai/gpt-oss-20b", "H100", SGLangOptions()),
+        ("Qwen/Qwen3-8B", "H100", SGLangOptions(max_total_tokens=20_000)),
+    ],
+)
+def test_the_trace_adds_up(name, device, options):
+    """Whoever takes the printed inputs finds the printed values."""
+    shape = preset(name)
+    settings = replace(engine("0.5.23", options), max_model_len=8192)
+    found = engine_capacity(shape, settings, find_device(device))
+    assert isinstance(found, EngineCapacity), found
+    steps = {step.name: step for step in found.trace}
+    kv, fraction = steps["kvMemoryBytes"], steps["memFractionStatic"].value
+    parts = dict(kv.inputs)
+    left = parts["freeBeforeLoadBytes"] * fraction - sum(
+        parts.get(part, 0)
+        for part in ("weightBytesPerDevice", "besideWeightsBytes", "multimodalReserveBytes")
+    )
+    assert kv.value == pytest.approx(left, abs=1)
+    shares = dict(steps["bytesPerToken"].inputs)
+    each = shares["fullBytes"] + shares.get("windowBytes", 0) * shares.get("swaFullTokensRatio", 0)
+    assert steps["bytesPerToken"].value == pytest.approx(each)
+    blocks = dict(steps["kvBlocks"].inputs)
+    most = blocks.get("maxTotalTokens", 1 << 60)
+    assert steps["kvBlocks"].value == min(int(blocks["kvMemoryBytes"] / each), most)

@@ -17,11 +17,6 @@ def unread(name: str) -> str:
     return f"{MARK}{NO_BREAK.join(words)[:60]}{MARK}"
 
 
-def unread_names(text: str) -> tuple[str, ...]:
-    """Names of what could not be read in the text; () when all of it is readable."""
-    return tuple(_NAME.findall(text))
-
-
 def shown(text: str) -> str:
     """The text for a person: what could not be read stands as `$(NAME)`."""
     return clean(_NAME.sub(r"$(\1)", text))

@@ -43,6 +43,8 @@ class _Room:
         budget: bytes for states and KV; may be negative.
         states: the pool of states within the expected budget; None for none.
         tokens: of the pool of full attention.
+        reserve: bytes kept back for images and sound.
+        window_pool: bytes of a pool of windows that is sized by requests; 0: by its share.
     """
 
     stage: Stage
@@ -54,6 +56,8 @@ class _Room:
     kv: Band
     tokens: Band
     cell_milli: int
+    reserve: int
+    window_pool: int
 
 
 def sglang_capacity(
@@ -141,7 +145,7 @@ def _room(
 
     return _Room(
         stage, held, weights, load if given is None else None, whole, states, kv,
-        Band(tokens(kv.low), tokens(kv.expected), tokens(kv.high)), cell,
+        Band(tokens(kv.low), tokens(kv.expected), tokens(kv.high)), cell, reserve, beside,
     )  # fmt: skip
 
 
@@ -225,6 +229,7 @@ def _capacity(
     account = Account(
         device, room.stage, room.cells, room.weight_bytes, room.load, room.budget, room.states,
         room.kv, room.cell_milli, swa_ratio_ppm(settings), tokens, needed,
+        room.reserve, room.window_pool,
     )  # fmt: skip
     return replace(
         capacity,

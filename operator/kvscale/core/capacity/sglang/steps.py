@@ -7,12 +7,16 @@ from kvscale.core.capacity.placement import Stage
 from kvscale.core.capacity.sglang.cells import Cells
 from kvscale.core.capacity.sglang.settings import PPM, SGLangSettings
 from kvscale.core.capacity.sglang.states import StatePool
+from kvscale.core.engines.sglang.fraction import device_mib
 from kvscale.core.engines.sglang.memory import Load
 from kvscale.core.trace import Scalar, Step, Trace
 from kvscale.core.values import Band
 
 _POOLS = "sglang 0.5.23 srt/model_executor/pool_configurator.py"
 _PROFILE = "sglang 0.5.23 srt/mem_cache/kv_cache_configurator.py _profile_available_bytes"
+
+VISION_BELOW = 0.995
+"""A default fraction below the rule's by more than rounding has a vision tower's factor in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,8 @@ class Account:
     ratio_ppm: int
     tokens: Band
     pages_per_sequence: int
+    reserve: int
+    window_pool: int
 
 
 def trace(settings: SGLangSettings, account: Account) -> Trace:
@@ -57,16 +63,8 @@ def _budget_steps(settings: SGLangSettings, account: Account) -> Trace:
         given = Step("kvMemoryBytes", account.kv.expected, "bytes", "as given; no estimate")
         return weights, total, *_state_steps(account), given
     free, beside = account.load.free_before, account.load.beside
-    fraction = Step(
-        "memFractionStatic",
-        settings.fraction_milli / 1000,
-        "",
-        "--mem-fraction-static"
-        if settings.reserved_mib is None
-        else "round((device MiB - reservedMib) / device MiB, 3), the default",
-        () if settings.reserved_mib is None else (("reservedMib", settings.reserved_mib),),
-        "sglang 0.5.23 srt/arg_groups/memory_hook.py",
-    )
+    reserve = (("multimodalReserveBytes", account.reserve),) if account.reserve else ()
+    fraction = _fraction_step(settings, account)
     steps: Trace = (
         weights,
         total,
@@ -88,17 +86,33 @@ def _budget_steps(settings: SGLangSettings, account: Account) -> Trace:
             account.kv.expected,
             "bytes",
             "freeBeforeLoadBytes x memFractionStatic - weightBytesPerDevice - besideWeightsBytes"
+            + (" - multimodalReserveBytes" if reserve else "")
             + (" - statePoolBytes" if account.states is not None else ""),
             (
                 ("freeBeforeLoadBytes", free.expected),
                 ("weightBytesPerDevice", account.weight_bytes),
                 ("besideWeightsBytes", beside.expected),
+                *reserve,
                 ("low", account.kv.low),
                 ("high", account.kv.high),
             ),
             _PROFILE,
         ),
     )
+
+
+def _fraction_step(settings: SGLangSettings, account: Account) -> Step:
+    name, source = "memFractionStatic", "sglang 0.5.23 srt/arg_groups/memory_hook.py"
+    fraction, reserved = settings.fraction_milli / 1000, settings.reserved_mib
+    if reserved is None:
+        return Step(name, fraction, "", "--mem-fraction-static", (), source)
+    formula = "round((device MiB - reservedMib) / device MiB, 3), the default"
+    vision = fraction / round(1 - reserved / device_mib(account.device.memory_bytes), 3)
+    inputs: tuple[tuple[str, Scalar], ...] = (("reservedMib", reserved),)
+    if vision < VISION_BELOW:
+        formula = f"{formula}, x visionFactor, rounded down to thousandths"
+        inputs += (("visionFactor", round(vision, 3)),)
+    return Step(name, fraction, "", formula, inputs, source)
 
 
 def _state_steps(account: Account) -> Trace:
@@ -119,12 +133,20 @@ def _state_steps(account: Account) -> Trace:
 
 def _token_steps(settings: SGLangSettings, account: Account) -> Trace:
     held, page = account.cells, settings.page_tokens
+    most = settings.options.max_total_tokens
     counted: list[tuple[str, Scalar]] = [
         ("fullBytes", held.full),
         ("kvCacheDtype", held.cache.kv.name),
     ]
     formula = "sum over the layers of the bytes of one token on one rank"
-    if held.window and held.full:
+    if settings.options.draft_layers and settings.rules.draft_priced:
+        counted.append(("draftLayers", settings.options.draft_layers))
+        formula += ", the draft model's layers as wide as the mean"
+    pool = ""
+    if account.window_pool:
+        formula = "fullBytes; the window pool is sized by the requests"
+        pool = " less windowPoolBytes"
+    elif held.window and held.full:
         counted += [
             ("windowBytes", held.window),
             ("swaFullTokensRatio", account.ratio_ppm / PPM),
@@ -137,9 +159,12 @@ def _token_steps(settings: SGLangSettings, account: Account) -> Trace:
             "kvBlocks",
             account.tokens.expected // page,
             "blocks",
-            "kvMemoryBytes // bytesPerToken // blockTokens, of the pool of full attention",
+            f"kvMemoryBytes{pool} // bytesPerToken // blockTokens, of the pool of full attention"
+            + ("" if most is None else "; at most --max-total-tokens"),
             (
                 ("kvMemoryBytes", account.kv.expected),
+                *((("windowPoolBytes", account.window_pool),) if pool else ()),
+                *(() if most is None else (("maxTotalTokens", most),)),
                 ("pipelineStage", f"layers {account.stage.first} to {account.stage.last - 1}"),
                 ("low", account.tokens.low // page),
                 ("high", account.tokens.high // page),

@@ -48,6 +48,8 @@ def trace(
         "assumed: core/engines/trtllm/rules.py",
     )
     estimated = "(cudaTotalBytes - weightBytesPerDevice - peakBesideWeightsBytes) x fraction"
+    cap, most = settings.options.max_gpu_total_bytes, settings.options.max_tokens
+    longest = room.sequence_bytes(settings.max_model_len)
     return (
         Step(
             "weightBytesPerDevice", room.weight_bytes, "bytes",
@@ -61,8 +63,10 @@ def trace(
         *(() if exact else (peak,)),
         Step(
             "kvMemoryBytes", memory.expected, "bytes",
-            "as given; no estimate" if exact else estimated,
+            ("as given; no estimate" if exact else estimated)
+            + (", at most max_gpu_total_bytes" if cap else ""),
             (
+                *((("maxGpuTotalBytes", cap),) if cap else ()),
                 ("freeGpuMemoryFraction", settings.fraction_milli / 1000),
                 ("low", memory.low), ("high", memory.high),
             ),
@@ -75,8 +79,14 @@ def trace(
         ),
         Step(
             "kvBlocks", blocks.expected, "blocks",
-            "kvMemoryBytes / bytes of one longest sequence x its blocks",
-            (("blockTokens", block), ("low", blocks.low), ("high", blocks.high)), _SOURCE,
+            "kvMemoryBytes / bytes of one longest sequence x its blocks"
+            + ("" if most is None else ", at most max_tokens"),
+            (
+                ("kvMemoryBytes", memory.expected), ("longestSequenceBytes", longest),
+                *(() if most is None else (("maxTokens", most),)),
+                ("blockTokens", block), ("low", blocks.low), ("high", blocks.high),
+            ),
+            _SOURCE,
         ),
         Step(
             "kvCacheSizeTokens", blocks.expected * block, "tokens", "kvBlocks x blockTokens",

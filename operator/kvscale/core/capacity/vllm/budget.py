@@ -198,8 +198,9 @@ def _overhead_steps(settings: Settings, taken: Overhead, cost: Band) -> Trace:
             "activationBytes",
             taken.activation.expected,
             "bytes",
-            "max(batchedTokens x (3 x hidden + feedForward) x element, sequences x vocabulary x "
-            "bytesPerLogit + batchedTokens x hidden x element, vision encoder)",
+            "max(batchedTokens x (3 x hidden + feedForward / tp) x element, "
+            "sequences x vocabulary x bytesPerLogit + batchedTokens x hidden x element, "
+            "vision encoder)",
             (
                 ("forwardBytes", taken.forward),
                 ("samplingBytes", taken.sampling),
@@ -216,13 +217,14 @@ def _overhead_steps(settings: Settings, taken: Overhead, cost: Band) -> Trace:
             "overheadBytes",
             cost.expected,
             "bytes",
-            "non-torch + activation + buffers of the runner + CUDA graphs, as far as vLLM "
-            f"{settings.rules.label} counts them",
+            "non-torch + activation + buffers of the runner + CUDA graphs + repacked weights, as "
+            f"far as vLLM {settings.rules.label} counts them",
             (
                 ("nonTorchBytes", taken.non_torch.expected),
                 ("activationBytes", taken.activation.expected),
                 ("bufferBytes", taken.buffers),
                 ("cudaGraphBytes", taken.graphs.expected),
+                ("repackedBytes", taken.repacked.expected),
                 ("low", cost.low),
                 ("high", cost.high),
             ),

@@ -14,7 +14,7 @@ from kvscale.core.capacity.vllm.budget import Budget
 from kvscale.core.capacity.vllm.settings import Settings
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.vllm.rules import RESERVED_BLOCKS
-from kvscale.core.model.shape import LayerGroup
+from kvscale.core.model.shape import LayerGroup, LayerKind
 from kvscale.core.trace import Scalar, Step, Trace
 from kvscale.core.values import Band
 
@@ -157,6 +157,20 @@ def _table_inputs(groups: tuple[CacheGroup, ...], tokens: int) -> tuple[tuple[st
     )
 
 
+def _sequence_formula(groups: tuple[CacheGroup, ...]) -> str:
+    if len(groups) > 1:
+        return "sum over the block tables of the blocks of one sequence of maxModelLen tokens"
+    (only,) = groups
+    if only.fixed_blocks is not None:
+        return "stateBlocks, whatever the length"
+    tokens = "maxModelLen"
+    if only.admitted_tokens is not None:
+        edge = "" if only.kind is LayerKind.CHUNKED_LOCAL else " - 1"
+        tokens = f"min(maxModelLen, window{edge} + tokensInFlight)"
+    shared = " / decodeContextParallel" if only.ways > 1 else ""
+    return f"ceil({tokens}{shared} / blockTokens)" + (" + 1" if only.extra_blocks else "")
+
+
 def _bounds(settings: Settings) -> tuple[tuple[str, Scalar], ...]:
     """What bounded layers hold besides their bound."""
     found: tuple[tuple[str, Scalar], ...] = ()
@@ -177,6 +191,7 @@ def block_steps(
 ) -> Trace:
     """From bytes to blocks, and from blocks to the numbers that the engine prints."""
     blocks, needed = ceiling.blocks, ceiling.blocks_per_sequence
+    ways = max(group.ways for group in room.groups)
     overridden = engine.num_gpu_blocks_override is not None
     entries = settings.max_num_seqs * needed
     return (
@@ -206,13 +221,12 @@ def block_steps(
             "blocksPerSequence",
             needed,
             "blocks",
-            "ceil(maxModelLen / blockTokens)"
-            if len(room.groups) == 1
-            else "sum over the block tables of the blocks of one sequence of maxModelLen tokens",
+            _sequence_formula(room.groups),
             (
                 ("maxModelLen", ceiling.max_model_len),
                 ("blockTokens", settings.block_tokens),
                 *_bounds(settings),
+                *((("decodeContextParallel", ways),) if ways > 1 else ()),
                 *_table_inputs(room.groups, ceiling.max_model_len),
             ),
             _PLANNING,

@@ -62,8 +62,6 @@ _LOAD_PERMILLE = 25
 _DRAFT_HIGH = 3 * GIB
 """Weights of a draft model: 0.8 (EAGLE-3 of an 8B) to 2.8 GiB (a rank of DeepSeek's MTP layer)."""
 
-_VISION_HIGH = GIB
-
 
 @dataclass(frozen=True, slots=True)
 class Load:

@@ -51,14 +51,15 @@ def compressed_tensors(config: Fields) -> Quantization:
         Refused: no group, or a cache scheme without a rule here.
     """
     groups = config.child("config_groups")
-    if groups is None or not 0 < len(groups.data) <= MOST_GROUP:
+    if groups is None or not 0 < len(groups.data) <= MOST_GROUPS:
         raise Refused(
             "InvalidConfig",
             f"{config.path}config_groups",
-            f"{config.path}config_groups is missing or empty; it must say how weights are stored",
+            f"{config.path}config_groups is missing, empty or has more than "
+            f"{MOST_GROUPS} groups; it must say how weights are stored",
         )
     schemes = []
-    for name in list(groups.data)[:100]:
+    for name in groups.data:
         group = groups.child(str(name))
         weights = group.child("weights") if group is not None else None
         if group is None or weights is None:
