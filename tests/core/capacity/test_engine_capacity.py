@@ -1,5 +1,6 @@
 """The capacity of an engine: textbook numbers, refusals, parallelism, and what must be monotone."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -52,6 +53,24 @@ def refusal(shape: ModelShape | None = None, device: Device = H100, **more: Any)
 
 
 TEXTBOOK = (LayerGroup(LayerKind.FULL_ATTENTION, 32, 8, 128, 128),)
+
+
+def test_a_length_that_is_proposed_is_taken():
+    """The low end of the band is certain; what is proposed must not be refused again."""
+    asked = EngineConfig(max_model_len=131_072)
+    refused = engine_capacity(model(), asked, L4)
+    assert isinstance(refused, Refusal)
+    found = re.search(r"to (\d+), which fits for certain \(up to (\d+) may\)", refused.message)
+    assert found is not None, refused.message
+    certain, most = int(found[1]), int(found[2])
+    taken = engine_capacity(model(), replace(asked, max_model_len=certain), L4)
+    assert isinstance(taken, EngineCapacity)
+    assert not [line for line in taken.assumptions if "may not fit" in line]
+    assert isinstance(
+        engine_capacity(model(), replace(asked, max_model_len=most), L4), EngineCapacity
+    )
+    beyond = engine_capacity(model(), replace(asked, max_model_len=most + 1), L4)
+    assert isinstance(beyond, Refusal)
 
 
 def test_the_textbook_model_costs_131072_bytes_per_token() -> None:

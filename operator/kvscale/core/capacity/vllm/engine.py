@@ -139,15 +139,19 @@ def _does_not_fit(budget: Budget, device: Device) -> Refusal:
 
 
 def _sequence_does_not_fit(
-    groups: tuple[CacheGroup, ...], most: int, length: int, needed: int
+    groups: tuple[CacheGroup, ...], blocks: Band, length: int, needed: int
 ) -> Refusal:
-    usable = max(0, most - RESERVED_BLOCKS)
+    usable = max(0, blocks.high - RESERVED_BLOCKS)
     fits = longest_within(groups, usable, length)
+    certain = longest_within(groups, blocks.low - RESERVED_BLOCKS, length)
+    lower = f"{certain}, which fits for certain" if certain else f"{fits} or less"
+    if 0 < certain < fits:
+        lower += f" (up to {fits} may)"
     return Refusal(
         "SequenceDoesNotFit",
         "--max-model-len",
         f"one sequence of {max(length, 1)} tokens needs {needed} blocks; the engine has at "
-        f"most {usable}. Lower --max-model-len to {fits} or less, or give the engine more memory"
+        f"most {usable}. Lower --max-model-len to {lower}, or give the engine more memory"
         if fits
         else "the engine has no room for a single sequence; give it more memory",
     )
@@ -172,7 +176,7 @@ def _capacity(
         assumptions += (f"--max-model-len is automatic: {length} tokens fit for certain",)
     needed = blocks_of(groups, max(1, length))
     if length == 0 or needed > blocks.high - RESERVED_BLOCKS:
-        return _sequence_does_not_fit(groups, blocks.high, length, needed)
+        return _sequence_does_not_fit(groups, blocks, length, needed)
     if certain < length:
         assumptions += (f"{length} tokens may not fit the engine: only {certain} are certain",)
 
