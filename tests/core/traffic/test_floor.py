@@ -6,48 +6,16 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.an_engine import CAPACITY, ENGINE, H100, SHAPE
 
 from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.capacity.devices.device import Device
-from kvscale.core.engines.config import EngineConfig
-from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape, WeightGroup
 from kvscale.core.spec import LengthPercentiles, Traffic
 from kvscale.core.trace import find
 from kvscale.core.traffic.floor import Floor, floor
 from kvscale.core.traffic.residency import PREFILL_SHARE_LIMIT
 from kvscale.core.values import Band, Unknown
 
-SHAPE = ModelShape(
-    name="an-8b-model",
-    architecture="LlamaForCausalLM",
-    hidden_size=4096,
-    vocabulary_size=128_256,
-    attention_heads=32,
-    layer_groups=(LayerGroup(LayerKind.FULL_ATTENTION, 32, 8, 128, 128),),
-    weight_groups=(WeightGroup("all", 8_030_000_000, 16_000),),
-    max_position_embeddings=131_072,
-)
-ENGINE = EngineConfig(max_model_len=32_768, max_num_seqs=256, max_num_batched_tokens=8192)
-H100 = Device(
-    "NVIDIA-H100-80GB-HBM3",
-    85_017_755_443,
-    bandwidth_bytes_per_second=3_350_000_000_000,
-    flops_per_second=989_000_000_000_000,
-)
-CAPACITY = EngineCapacity(
-    block_tokens=16,
-    bytes_per_block=2_097_152,
-    weight_bytes_per_device=16_060_000_000,
-    kv_memory_bytes=Band(50 * 2**30, 54 * 2**30, 58 * 2**30),
-    kv_blocks=Band(25_601, 27_649, 29_697),
-    reserved_blocks=1,
-    kv_cache_size_tokens=Band(409_600, 442_368, 475_136),
-    max_concurrency_milli=Band(12_500, 13_500, 14_500),
-    max_model_len=32_768,
-    max_num_seqs=256,
-    max_num_batched_tokens=8192,
-    devices=1,
-)
 PROMPT = LengthPercentiles(mean=900, p50=600, p90=2100, p95=3300, p99=7800)
 OUTPUT = LengthPercentiles(mean=220, p50=160, p90=480, p95=640, p99=1400)
 TRAFFIC = Traffic(

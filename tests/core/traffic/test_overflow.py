@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support import an_engine
+from tests.support.an_engine import ENGINE, H100, SHAPE
 
 from kvscale.core.capacity.ceiling import CacheGroup, EngineCapacity
-from kvscale.core.capacity.devices.device import Device
-from kvscale.core.engines.config import EngineConfig
-from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape, WeightGroup
+from kvscale.core.model.shape import LayerKind
 from kvscale.core.spec import LengthPercentiles, Planning, PlanningMode, Traffic
 from kvscale.core.trace import find
 from kvscale.core.traffic.floor import Floor, floor
@@ -18,36 +18,12 @@ from kvscale.core.traffic.overflow_plan import OverflowPlan
 from kvscale.core.traffic.requests import measured
 from kvscale.core.values import Band, Unknown
 
-SHAPE = ModelShape(
-    name="an-8b-model",
-    architecture="LlamaForCausalLM",
-    hidden_size=4096,
-    vocabulary_size=128_256,
-    attention_heads=32,
-    layer_groups=(LayerGroup(LayerKind.FULL_ATTENTION, 32, 8, 128, 128),),
-    weight_groups=(WeightGroup("all", 8_030_000_000, 16_000),),
-    max_position_embeddings=131_072,
-)
-ENGINE = EngineConfig(max_model_len=32_768, max_num_seqs=256, max_num_batched_tokens=8192)
-H100 = Device(
-    "NVIDIA-H100-80GB-HBM3",
-    85_017_755_443,
-    bandwidth_bytes_per_second=3_350_000_000_000,
-    flops_per_second=989_000_000_000_000,
-)
-CAPACITY = EngineCapacity(
-    block_tokens=16,
-    bytes_per_block=2_097_152,
-    weight_bytes_per_device=16_060_000_000,
+CAPACITY = replace(
+    an_engine.CAPACITY,
     kv_memory_bytes=Band(8 * 2**30, 9 * 2**30, 10 * 2**30),
     kv_blocks=Band(4001, 5001, 6001),
-    reserved_blocks=1,
     kv_cache_size_tokens=Band(64_000, 80_000, 96_000),
     max_concurrency_milli=Band(2000, 2500, 3000),
-    max_model_len=32_768,
-    max_num_seqs=256,
-    max_num_batched_tokens=8192,
-    devices=1,
 )
 TRAFFIC = Traffic(
     mean_per_minute=2400,

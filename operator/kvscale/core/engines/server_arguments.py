@@ -112,6 +112,20 @@ def undecided(
     ]
 
 
+def notes_of(stated: Stated, told: Iterable[tuple[str, str]]) -> list[str]:
+    """What a person should know of flags that are set but not followed.
+
+    Args:
+        stated: what the command line states.
+        told: flags, each with what to say of it.
+    """
+    return [
+        f"{name} is set: {text}"
+        for name, text in told
+        if stated.values.get(name, "false") not in {"false", "0", "1"}
+    ]
+
+
 def camel_case(field: str) -> str:
     """A field of `EngineConfig` as the pool's spec spells it."""
     first, *rest = field.split("_")

@@ -15,6 +15,7 @@ from kvscale.core.engines.server_arguments import (
     disaggregated,
     flag_value,
     http_port,
+    notes_of,
     undecided,
     unread_setting,
 )
@@ -48,7 +49,7 @@ def read_sglang(container: Container, launch: Launch) -> ServerArguments | Unkno
     _ratios(stated, options, unread)
     named = frozenset(settings)
     unread += undecided(stated, FLAGS, _DECISIVE, {*settings, *(one.field for one in unread)})
-    notes = [*stated.problems, *_notes(stated), *_environment(container)]
+    notes = [*stated.problems, *notes_of(stated, _NOTES), *_environment(container)]
     engine = EngineConfig(
         kind=EngineKind.SGLANG, version=version_of_image(container.image, SGLANG), **settings
     )
@@ -144,14 +145,6 @@ _NOTES = (
     ("--nnodes", "the engine spans several pods"),
     ("--enable-unified-memory", "pools that share one buffer are counted as if they were apart"),
 )
-
-
-def _notes(stated: Stated) -> list[str]:
-    return [
-        f"{name} is set: {text}"
-        for name, text in _NOTES
-        if stated.values.get(name, "false") not in {"false", "0", "1"}
-    ]
 
 
 _ENVIRONMENT = (

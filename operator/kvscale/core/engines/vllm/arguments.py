@@ -13,6 +13,7 @@ from kvscale.core.engines.server_arguments import (
     disaggregated,
     flag_value,
     http_port,
+    notes_of,
     undecided,
 )
 from kvscale.core.engines.unread import MARK
@@ -46,7 +47,7 @@ def read_vllm(container: Container, launch: Launch) -> ServerArguments | Unknown
     if stated.values.get("--disable-hybrid-kv-cache-manager", "false") == "true":
         settings["hybrid_kv_cache_manager"] = False
     unread += undecided(stated, FLAGS, _DECISIVE, {*settings, *(one.field for one in unread)})
-    notes += _notes(stated) + _environment(container)
+    notes += notes_of(stated, _NOTES) + _environment(container)
     local = _local_data_parallel(stated, unread)
     if local is not None:
         settings["data_parallel"] = local
@@ -145,14 +146,6 @@ _NOTES = (
     ("--headless", "this pod serves no HTTP of its own"),
     ("--nnodes", "the engine spans several pods"),
 )
-
-
-def _notes(stated: Stated) -> list[str]:
-    return [
-        f"{name} is set: {text}"
-        for name, text in _NOTES
-        if stated.values.get(name, "false") not in {"false", "0", "1"}
-    ]
 
 
 _ENVIRONMENT = (
