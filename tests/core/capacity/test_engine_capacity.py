@@ -173,6 +173,18 @@ def test_blocks_that_the_device_cannot_hold_are_refused() -> None:
     assert capacity(num_gpu_blocks_override=most, max_model_len=1024).kv_blocks.expected == most
 
 
+def test_memory_that_is_given_is_taken_and_what_cannot_be_is_said() -> None:
+    """The device may stand for its compute capability alone."""
+    given = engine_capacity(model(), EngineConfig(max_model_len=8192), L4, 40 * GIB)
+    assert isinstance(given, EngineCapacity)
+    assert given.kv_blocks.expected == 40 * GIB // (2 << 20)
+    assert any("54.99 GiB per device" in line for line in given.assumptions)
+    fits = engine_capacity(model(), EngineConfig(max_model_len=8192), H100, 40 * GIB)
+    assert isinstance(fits, EngineCapacity)
+    assert not any("as given" in line for line in fits.assumptions)
+    assert fits.kv_blocks.expected == 20_480
+
+
 def test_blocks_beyond_the_engines_share_are_an_assumption() -> None:
     within = capacity(num_gpu_blocks_override=300, max_model_len=1024).assumptions
     beyond = capacity(
@@ -180,14 +192,6 @@ def test_blocks_beyond_the_engines_share_are_an_assumption() -> None:
     ).assumptions
     assert not any("--num-gpu-blocks-override" in line for line in within)
     assert any("--num-gpu-blocks-override" in line for line in beyond)
-
-
-def test_more_kv_memory_than_the_device_has_is_refused() -> None:
-    engine = EngineConfig(version="0.32.0", max_model_len=1024)
-    found = engine_capacity(model(), engine, H100, 500 * GIB)
-    assert isinstance(found, Refusal)
-    assert "79.18 GiB" in found.message
-    assert capacity(memory=70 * GIB, max_model_len=1024).kv_blocks.expected == 35_840
 
 
 def test_the_length_defaults_to_the_models_own() -> None:

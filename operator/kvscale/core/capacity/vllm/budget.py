@@ -8,6 +8,7 @@ from kvscale.core.capacity.vllm.settings import Settings
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.vllm.graphs import Run
 from kvscale.core.engines.vllm.memory import Overhead, overhead
+from kvscale.core.engines.vllm.rules import GIB
 from kvscale.core.trace import Step, Trace
 from kvscale.core.values import Band
 
@@ -97,7 +98,18 @@ def kv_budget(
     weight_bytes = sum(parts.values())
     if kv_memory_bytes is not None:
         trace = _given_steps(parts, device, kv_memory_bytes) if explained else ()
-        return Budget(weight_bytes, Band.point(kv_memory_bytes), exact=True, trace=trace)
+        both = weight_bytes + kv_memory_bytes
+        more = (
+            f"KV memory is as given: with the weights it is {both / GIB:.2f} GiB per device, of "
+            f"which {device.product} has {device.memory_bytes / GIB:.2f}"
+        )
+        return Budget(
+            weight_bytes,
+            Band.point(kv_memory_bytes),
+            exact=True,
+            trace=trace,
+            assumptions=(more,) if both > device.memory_bytes else (),
+        )
     taken = expected_overhead(settings, engine, device, weight_bytes)
     cost = taken.total
     requested = requested_bytes(device.memory_bytes, settings.memory_utilization_milli)

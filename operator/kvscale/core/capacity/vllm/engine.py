@@ -66,13 +66,6 @@ def _rooms(
             "--kv-cache-memory-bytes",
             f"--kv-cache-memory-bytes is {given}; it must be positive",
         )
-    if given is not None and given > device.memory_bytes:
-        return Refusal(
-            "ModelDoesNotFit",
-            "--kv-cache-memory-bytes" if kv_memory_bytes is None else "--kv-memory-gib",
-            f"KV memory of {given / GIB:.2f} GiB is more than {device.product} has, "
-            f"{device.memory_bytes / GIB:.2f} GiB; lower it",
-        )
     try:
         tables = allocate(settings, engine)
     except Refused as refused:
