@@ -54,7 +54,7 @@ def test_it_scales_by_prometheus_and_holds_while_prometheus_is_away(
         engines.show(target.namespace, Load(used=400, running=20))
         target.deploy().declare(scaling=AT_MOST_TWO)
         unseen = target.until_condition("MetricsAvailable", "False", "NoEngineSeries")
-        assert "Prometheus has no vllm: usage series" in unseen["message"]
+        assert "Prometheus has no usage series of an engine" in unseen["message"]
         (pod,) = target.pods()
         engines.announce(target.namespace, {pod["metadata"]["name"]: pod["status"]["podIP"]})
         target.until_condition("MetricsAvailable", "True", "Fresh")
