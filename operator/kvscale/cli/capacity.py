@@ -25,11 +25,11 @@ from kvscale.cli.model_option import model_shape
 from kvscale.cli.options import device_named, whole_number
 from kvscale.cli.output import Output, OutputOption, emit, one_line, refuse
 from kvscale.core.capacity.ceiling import Refusal
+from kvscale.core.engines.bands import GIB
 from kvscale.core.engines.config import EngineConfig, EngineKind
 from kvscale.core.model.shape import ModelShape
 from kvscale.core.trace import counted
 
-GIB = 1 << 30
 MOST_GIB = 1 << 20
 VERSION = re.compile(r"v?\d{1,4}(\.\d{1,4}){1,2}([.+a-z]\S{0,40})?")
 

@@ -19,13 +19,13 @@ from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.engine import engine_capacity
 from kvscale.core.capacity.vllm.settings import Settings, resolve
+from kvscale.core.engines.bands import GIB
 from kvscale.core.engines.boot_log import BootLog
 from kvscale.core.engines.config import EngineConfig, EngineKind
 from kvscale.core.engines.versions import LAST_PATCH, parse_version
 from kvscale.core.model.shape import ModelShape
 from kvscale.core.values import Band
 
-GIB = 1 << 30
 FIELD = "--calibrate"
 UNKNOWN = (
     "that start does not state its memory fraction; add the log's line with its arguments, or "

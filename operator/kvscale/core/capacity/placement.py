@@ -1,6 +1,6 @@
 """Where the layers and weights of a model lie: pipeline stages and tensor-parallel ranks."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from kvscale.core.engines.config import EngineConfig
@@ -44,6 +44,25 @@ def stages(layers: int, pipeline_parallel: int) -> tuple[Stage, ...]:
         Stage(start, start + size, index == 0, index == pipeline_parallel - 1)
         for index, (start, size) in enumerate(zip(starts, sizes, strict=True))
     )
+
+
+def stage_groups(shape: ModelShape, stage: Stage) -> tuple[LayerGroup, ...]:
+    """The layers of a stage, by group; where their places are not known, by their share."""
+    found = []
+    for group in shape.layer_groups:
+        if group.positions:
+            # Layers of a draft come after the model's own, on the last stage.
+            here = tuple(
+                at
+                for at in group.positions
+                if stage.first <= at < stage.last or (stage.is_last and at >= shape.layers)
+            )
+            count = len(here)
+        else:
+            here, count = (), -(-group.layers * stage.layers // shape.layers)
+        if count:
+            found.append(replace(group, layers=count, positions=here))
+    return tuple(found)
 
 
 def _held(group: WeightGroup, stage: Stage) -> bool:

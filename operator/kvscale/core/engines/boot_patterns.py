@@ -8,9 +8,9 @@ print GiB, also where they write GB.
 
 import re
 
+from kvscale.core.engines.bands import GIB
 from kvscale.core.values import Band
 
-GIB = 1 << 30
 MOST_GIB = 1 << 20
 """More in a log than any device has: no reading of it."""
 

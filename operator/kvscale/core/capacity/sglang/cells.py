@@ -8,7 +8,7 @@ key beside it. States are priced by srt/configs/mamba_utils.py, mamba_cache_per_
 from dataclasses import dataclass, replace
 
 from kvscale.core.capacity.blocks import RULES, CacheFormat
-from kvscale.core.capacity.placement import Stage
+from kvscale.core.capacity.placement import Stage, stage_groups
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.options import SGLangOptions
 from kvscale.core.engines.sglang.rules import SGLangRules
@@ -88,25 +88,6 @@ class Cells:
     groups: tuple[tuple[LayerGroup, int], ...]
     cache: CacheFormat
     attention_layers: int
-
-
-def stage_groups(shape: ModelShape, stage: Stage) -> tuple[LayerGroup, ...]:
-    """The layers of a stage, by group; where their places are not known, by their share."""
-    found = []
-    for group in shape.layer_groups:
-        if group.positions:
-            # Layers of a draft come after the model's own, on the last stage.
-            here = tuple(
-                at
-                for at in group.positions
-                if stage.first <= at < stage.last or (stage.is_last and at >= shape.layers)
-            )
-            count = len(here)
-        else:
-            here, count = (), -(-group.layers * stage.layers // shape.layers)
-        if count:
-            found.append(replace(group, layers=count, positions=here))
-    return tuple(found)
 
 
 def cells(

@@ -26,8 +26,9 @@ from kvscale.core.capacity.sglang.states import (
     state_share,
 )
 from kvscale.core.capacity.sglang.steps import Account, trace
+from kvscale.core.engines.bands import GIB
 from kvscale.core.engines.config import EngineConfig
-from kvscale.core.engines.sglang.memory import GIB, Load, load_memory
+from kvscale.core.engines.sglang.memory import Load, load_memory
 from kvscale.core.model.fields import Refused
 from kvscale.core.model.shape import ModelShape
 from kvscale.core.values import Band

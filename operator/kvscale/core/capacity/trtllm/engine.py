@@ -12,13 +12,13 @@ from kvscale.core.capacity.blocks import RULES, CacheFormat
 from kvscale.core.capacity.ceiling import CacheGroup, EngineCapacity, Refusal
 from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.neutral import TENSORRT_WORDS, resolve_model
-from kvscale.core.capacity.placement import Stage, group_bytes, stages
+from kvscale.core.capacity.placement import Stage, group_bytes, stage_groups, stages
 from kvscale.core.capacity.pools import Pool
-from kvscale.core.capacity.sglang.cells import stage_groups
 from kvscale.core.capacity.trtllm.settings import TrtSettings, kept_window, resolve_tensorrt
 from kvscale.core.capacity.trtllm.steps import TrtRoom, trace
+from kvscale.core.engines.bands import GIB
 from kvscale.core.engines.config import EngineConfig
-from kvscale.core.engines.trtllm.rules import GIB, peak_beside_weights, trt_rules
+from kvscale.core.engines.trtllm.rules import peak_beside_weights, trt_rules
 from kvscale.core.model.fields import Refused
 from kvscale.core.model.shape import LayerKind, ModelShape
 from kvscale.core.values import Band

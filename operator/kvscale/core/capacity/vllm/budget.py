@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.placement import Stage, group_bytes
 from kvscale.core.capacity.vllm.settings import Settings
+from kvscale.core.engines.bands import GIB
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.vllm.graphs import Run
 from kvscale.core.engines.vllm.memory import Overhead, overhead
-from kvscale.core.engines.vllm.rules import GIB
 from kvscale.core.trace import Step, Trace
 from kvscale.core.values import Band
 

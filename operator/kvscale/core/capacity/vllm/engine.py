@@ -13,8 +13,9 @@ from kvscale.core.capacity.vllm.allocation import (
 from kvscale.core.capacity.vllm.budget import Budget, kv_budget
 from kvscale.core.capacity.vllm.settings import Settings, resolve
 from kvscale.core.capacity.vllm.steps import Ceiling, StageRoom, block_steps, page_steps
+from kvscale.core.engines.bands import GIB
 from kvscale.core.engines.config import EngineConfig
-from kvscale.core.engines.vllm.rules import GIB, RESERVED_BLOCKS, printed_tokens
+from kvscale.core.engines.vllm.rules import RESERVED_BLOCKS, printed_tokens
 from kvscale.core.model.fields import Refused
 from kvscale.core.model.shape import ModelShape
 from kvscale.core.values import Band

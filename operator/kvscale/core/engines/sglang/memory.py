@@ -37,25 +37,19 @@ Observed, GiB per device:
 from dataclasses import dataclass
 
 from kvscale.core.capacity.devices.device import Device
+from kvscale.core.engines.bands import GIB, gib
 from kvscale.core.engines.options import SGLangOptions
 from kvscale.core.engines.sglang.rules import SGLangRules
 from kvscale.core.values import Band
 
-GIB = 1 << 30
-
-
-def _gib(low: float, expected: float, high: float) -> Band:
-    return Band(round(low * GIB), round(expected * GIB), round(high * GIB))
-
-
-_BEFORE = ((8, _gib(1.2, 1.75, 4.5)), (2, _gib(0.35, 1.0, 3.1)), (1, _gib(0.35, 0.65, 1.3)))
+_BEFORE = ((8, gib(1.2, 1.75, 4.5)), (2, gib(0.35, 1.0, 3.1)), (1, gib(0.35, 0.65, 1.3)))
 """Taken before the load, by ranks of at least this."""
 
 _UNIFIED_SHARE = (40, 80, 350)
 """The same on a device that shares the host's memory, in thousandths of the total: the system
 takes a part, and whatever else runs on the host."""
 
-_LOAD = _gib(-0.15, 0.15, 0.6)
+_LOAD = gib(-0.15, 0.15, 0.6)
 _LOAD_PERMILLE = 25
 """Taken by the load beside the weights: a fixed part, and up to this share of them."""
 

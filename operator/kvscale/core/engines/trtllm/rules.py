@@ -22,12 +22,12 @@ Observed: 35,136 bytes per token (MLA of 61 layers in fp8) on 8 H200, 16,384 tok
 from dataclasses import dataclass
 
 from kvscale.core.capacity.ceiling import Refusal
+from kvscale.core.engines.bands import gib
 from kvscale.core.engines.versions import Version, parse_version, version_text
 from kvscale.core.model.dtypes import BITS
 from kvscale.core.model.shape import ModelShape
 from kvscale.core.values import Band
 
-GIB = 1 << 30
 OLDEST: Version = (0, 17, 0)
 NEWEST: Version = (1, 3, 9_999)
 
@@ -37,11 +37,7 @@ BATCH = 2048
 STEP_TOKENS = 8192
 
 
-def _gib(low: float, expected: float, high: float) -> Band:
-    return Band(round(low * GIB), round(expected * GIB), round(high * GIB))
-
-
-_NON_TORCH = ((8, _gib(1.5, 4.0, 9.5)), (2, _gib(0.8, 1.8, 4.5)), (1, _gib(0.4, 1.0, 2.5)))
+_NON_TORCH = ((8, gib(1.5, 4.0, 9.5)), (2, gib(0.8, 1.8, 4.5)), (1, gib(0.4, 1.0, 2.5)))
 """CUDA context, NCCL, all-reduce workspaces and CUDA graphs, by ranks of at least this."""
 
 

@@ -29,10 +29,9 @@ from functools import lru_cache
 
 from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.capacity.devices.device import Device
+from kvscale.core.engines.bands import GIB
 from kvscale.core.engines.versions import LAST_PATCH, Version, parse_version, version_text
 from kvscale.core.model.shape import ModelShape
-
-GIB = 1 << 30
 
 OLDEST = (0, 8)
 NEWEST = (0, 33)
