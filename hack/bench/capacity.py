@@ -6,14 +6,15 @@ from itertools import product
 
 from bench.example_engine import given
 from bench.figures import Figure, seconds
-from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.devices.device import Device
-from kvscale.core.capacity.devices.table import find_device
+from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.capacity.engine import engine_capacity
+from kvscale.core.devices.device import Device
+from kvscale.core.devices.table import find_device
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.catalogue import CONFIGS
 from kvscale.core.model.presets import preset
 from kvscale.core.model.shape import ModelShape
+from kvscale.core.refusal import Refusal
 
 DEVICES = ("NVIDIA-L4", "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3", "NVIDIA-H200")
 TENSOR_PARALLEL = (1, 2, 4, 8)

@@ -2,12 +2,12 @@
 
 from typing import TypeVar
 
-from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.devices.table import find_device
 from kvscale.core.capacity.engine import engine_capacity
 from kvscale.core.capacity.step_time import step_time
+from kvscale.core.devices.table import find_device
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.presets import preset
+from kvscale.core.refusal import Refusal
 from kvscale.sim.settings import EngineSettings
 
 T = TypeVar("T")

@@ -14,21 +14,20 @@ from kvscale.app.act import Actor
 from kvscale.app.loop import Loop
 from kvscale.app.observe import NotReady, Observer
 from kvscale.app.record import Record
-from kvscale.core.snapshot import EngineSample, NodeState, PodMetrics, PoolKey, Snapshot
+from kvscale.core.engines.sample import EngineSample, PodMetrics
+from kvscale.core.inventory import NodeState
+from kvscale.core.snapshot import Snapshot
+from kvscale.core.spec import PoolKey
 from kvscale.core.values import Known, Unknown
 from kvscale.ports import (
     ClusterView,
     EventNote,
-    Json,
     MetricsTarget,
-    PodRecord,
-    PoolObject,
     ScaleWrite,
-    WorkloadRecord,
-    WorkloadRef,
     WriteOutcome,
     WriteResult,
 )
+from kvscale.records import Json, PodRecord, PoolObject, WorkloadRecord, WorkloadRef
 
 TICK_SECONDS = 5.0
 RENEWED_SHARE = 60

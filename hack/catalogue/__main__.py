@@ -9,9 +9,9 @@ from catalogue.fold import folded
 from catalogue.keys import kept, names_in
 from catalogue.module import Entry, written
 from catalogue.sources import Source, read_sources
-from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.model.config_json import read_shape
 from kvscale.core.model.shape import ModelShape
+from kvscale.core.refusal import Refusal
 
 ROOT = Path(__file__).parents[2]
 READERS = ROOT / "operator" / "kvscale" / "core" / "model"

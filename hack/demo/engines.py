@@ -10,11 +10,12 @@ from kvscale.adapters.kubernetes.configuration import load_configuration
 from kvscale.adapters.kubernetes.reflector import Pace, Reflector
 from kvscale.adapters.kubernetes.resources import PODS
 from kvscale.app.plan import Plan
-from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.capacity.step_time import step_time
+from kvscale.core.refusal import Refusal
 from kvscale.fleet.fleet import Fleet, FleetPod, FleetPool
 from kvscale.fleet.metrics_text import Exposition
-from kvscale.ports import Clock, PodRecord
+from kvscale.ports import Clock
+from kvscale.records import PodRecord
 from kvscale.sim.arrivals import Workload
 from kvscale.sim.pool import Pool
 from kvscale.sim.request import Finished

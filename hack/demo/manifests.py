@@ -17,7 +17,7 @@ from demo.story import (
 from kvscale.adapters.kubernetes.project import project_workload
 from kvscale.api.parse import parse_pool
 from kvscale.app.plan import Plan, plan
-from kvscale.core.capacity.ceiling import Refusal
+from kvscale.core.refusal import Refusal
 from kvscale.core.values import Unknown
 from localcluster import nodes
 

@@ -9,7 +9,7 @@ from demo.engines import engine_settings
 from demo.manifests import Objects
 from demo.story import FACTOR, GPUS_PER_NODE, NODES, SHUTDOWN_SECONDS, STARTUP_SECONDS
 from kvscale.app.tables import band, number
-from kvscale.core.capacity.planning import length_ceilings
+from kvscale.core.planning.ceilings import length_ceilings
 from kvscale.sim.arrivals import Workload
 
 WIDTH = 100

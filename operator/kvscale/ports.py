@@ -7,123 +7,13 @@ outside are values here: an adapter does not let an HTTP or client exception thr
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
-from kvscale.core.snapshot import NodeState, OtherScaler, PodMetrics, PodNeeds, PoolKey, Quota
+from kvscale.core.engines.sample import PodMetrics
+from kvscale.core.inventory import NodeState, Quota
+from kvscale.core.spec import PoolKey
 from kvscale.core.values import Known, Unknown
-
-Json = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class PoolObject:
-    """An InferencePool as the API server stores it; `spec` and `status` are raw."""
-
-    key: PoolKey
-    uid: str
-    generation: int
-    resource_version: str
-    annotations: Mapping[str, str]
-    spec: Json
-    status: Json
-
-
-@dataclass(frozen=True, slots=True)
-class WorkloadRef:
-    """Kind, namespace and name of something scalable."""
-
-    kind: str
-    namespace: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class EnvVar:
-    """An environment variable; `value` is None when it comes from somewhere we do not read."""
-
-    name: str
-    value: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerRecord:
-    """A container of a pod template, as far as the serving arguments need it."""
-
-    name: str
-    image: str
-    command: tuple[str, ...]
-    args: tuple[str, ...]
-    env: tuple[EnvVar, ...]
-    requests: Mapping[str, int]
-    ports: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class WorkloadRecord:
-    """A Deployment or StatefulSet, projected.
-
-    Attributes:
-        selector: `matchLabels` (and single-value `matchExpressions`) of its selector.
-        needs: of one pod of its template.
-        template_key: changes when the template changes; resolution is cached by it.
-    """
-
-    ref: WorkloadRef
-    uid: str
-    resource_version: str
-    generation: int
-    observed_generation: int
-    replicas: int
-    status_replicas: int
-    ready_replicas: int
-    available_replicas: int
-    updated_replicas: int
-    paused: bool
-    selector: Mapping[str, str]
-    containers: tuple[ContainerRecord, ...]
-    needs: PodNeeds
-    template_key: str
-    replicas_manager: str = ""
-    replicas_changed_at: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PodRecord:
-    """A pod, projected to what supply and placement need (not its body: 10,000 must fit).
-
-    Attributes:
-        owner_kind, owner_name: its controller ("ReplicaSet", "llama-5d9f").
-        scheduled_at, ready_at, unschedulable_at: epoch seconds of the condition's transition,
-            None unless the condition says so now.
-        requests: summed over containers (init containers and overhead as the scheduler does).
-    """
-
-    namespace: str
-    name: str
-    uid: str
-    labels: Mapping[str, str]
-    owner_kind: str
-    owner_name: str
-    node: str
-    ip: str
-    phase: str
-    ready: bool
-    deleting: bool
-    created_at: float
-    scheduled_at: float | None
-    ready_at: float | None
-    unschedulable_at: float | None
-    waiting_reason: str
-    restarts: int
-    requests: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class ScalerRecord:
-    """An HPA or ScaledObject and what it scales."""
-
-    target: WorkloadRef
-    scaler: OtherScaler
+from kvscale.records import Json, PodRecord, PoolObject, ScalerRecord, WorkloadRecord, WorkloadRef
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvscale.adapters.length_trace import read_lengths
-from kvscale.core.capacity.ceiling import Refusal
+from kvscale.core.refusal import Refusal
 from kvscale.core.traffic.requests import Requests
 
 TRACE = Path(__file__).parents[1] / "data" / "traces" / "mooncake_conversation.csv"

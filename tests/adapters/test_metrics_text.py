@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kvscale.adapters.metrics_text import MAX_LINE_BYTES, MAX_SERIES, parse
+from kvscale.core.engines.sample import EngineSample
 from kvscale.core.engines.vllm.metrics import SERIES_NAMES, read_pod
-from kvscale.core.snapshot import EngineSample
 from kvscale.core.values import Unknown
 
 DATA = Path(__file__).parents[1] / "data" / "metrics"

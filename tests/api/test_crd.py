@@ -17,7 +17,9 @@ from kvscale.api.crd import (
     custom_resource_definition,
     write_crds,
 )
-from kvscale.core.spec import SCALE_DOWN, MetricsSpec, PoolSpec, Scaling, TargetSpec, Traffic
+from kvscale.core.scaling import SCALE_DOWN, Scaling
+from kvscale.core.spec import MetricsSpec, PoolSpec, TargetSpec
+from kvscale.core.traffic.declared import Traffic
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = custom_resource_definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]

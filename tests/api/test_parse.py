@@ -10,23 +10,24 @@ from kvscale.api.inferencepool import InferencePoolSpec
 from kvscale.api.parse import FREEZE, HOLD_UNTIL, parse_annotations, parse_pool
 from kvscale.core.engines.config import EngineKind
 from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape, WeightGroup
-from kvscale.core.snapshot import Freeze
-from kvscale.core.spec import (
+from kvscale.core.scaling import (
     SCALE_DOWN,
     SCALE_UP,
+    PolicySelect,
+    PolicyType,
+    Scaling,
+    ScalingPolicy,
+)
+from kvscale.core.spec import (
     ConfigMapRef,
-    LengthPercentiles,
+    Freeze,
     Mode,
     Planning,
     PlanningMode,
-    PolicySelect,
-    PolicyType,
     PoolSpec,
-    Scaling,
-    ScalingPolicy,
     TargetSpec,
-    TrafficSource,
 )
+from kvscale.core.traffic.declared import LengthPercentiles, TrafficSource
 from kvscale.core.values import Unknown
 
 ROOT = Path(__file__).parents[2]

@@ -21,7 +21,9 @@ from kvscale.api.record import (
 )
 from kvscale.core.decide.decision import Decision
 from kvscale.core.decide.state import PoolState, State
-from kvscale.core.snapshot import EngineSample, PodState, PoolKey, PoolSnapshot, Snapshot
+from kvscale.core.engines.sample import EngineSample
+from kvscale.core.snapshot import PodState, PoolSnapshot, Snapshot
+from kvscale.core.spec import PoolKey
 from kvscale.core.trace import Step
 from kvscale.core.values import Known, Unknown
 

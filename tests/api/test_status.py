@@ -11,8 +11,7 @@ from kvscale.api.parse import parse_pool
 from kvscale.api.status import build_status
 from kvscale.api.status_decision import MAX_TRACE_STEPS, two_digits
 from kvscale.api.status_size import LARGEST_BYTES
-from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.decide.decision import (
     Bound,
     BoundName,
@@ -23,17 +22,13 @@ from kvscale.core.decide.decision import (
     Status,
 )
 from kvscale.core.decide.state import PoolState, ScalingEvent
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.config import EngineConfig
-from kvscale.core.snapshot import (
-    EngineSample,
-    Freeze,
-    PodNeeds,
-    PodState,
-    PoolKey,
-    PoolSnapshot,
-    TargetState,
-)
-from kvscale.core.spec import Mode, PoolSpec
+from kvscale.core.engines.sample import EngineSample
+from kvscale.core.inventory import PodNeeds
+from kvscale.core.refusal import Refusal
+from kvscale.core.snapshot import PodState, PoolSnapshot, TargetState
+from kvscale.core.spec import Freeze, Mode, PoolKey, PoolSpec
 from kvscale.core.trace import Step
 from kvscale.core.values import Band, Known, Unknown
 

@@ -10,7 +10,7 @@ from kvscale.adapters.kubernetes.project import project_workload
 from kvscale.app.advice import TITLE, advice_lines
 from kvscale.app.tables import WIDTH
 from kvscale.core.values import Unknown
-from kvscale.ports import WorkloadRecord
+from kvscale.records import WorkloadRecord
 
 MANIFEST = Path(__file__).parents[2] / "examples" / "vllm-llama-3.1-8b-l4.yaml"
 EFFECTIVE = {"effective": {"device": {"product": "NVIDIA-L4", "memoryBytes": 1}}}

@@ -4,8 +4,9 @@ from itertools import pairwise
 
 import pytest
 
-from kvscale.core.snapshot import PoolKey
-from kvscale.ports import WorkloadRef, WriteOutcome, WriteResult
+from kvscale.core.spec import PoolKey
+from kvscale.ports import WriteOutcome, WriteResult
+from kvscale.records import WorkloadRef
 from support.fakes import KEY, LLAMA, Rig
 
 pytestmark = pytest.mark.looptime

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from kvscale.core.snapshot import PoolKey
-from kvscale.ports import WorkloadRef
+from kvscale.core.spec import PoolKey
+from kvscale.records import WorkloadRef
 from support.fakes import KEY, LLAMA, Rig
 
 pytestmark = pytest.mark.looptime

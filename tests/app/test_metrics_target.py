@@ -7,7 +7,7 @@ from kvscale.app.resolve import Resolution
 from kvscale.core.engines.config import EngineConfig, EngineKind
 from kvscale.core.spec import MetricsSpec
 from kvscale.core.values import Unknown
-from kvscale.ports import PodRecord
+from kvscale.records import PodRecord
 
 UNKNOWN = Unknown("X", "")
 

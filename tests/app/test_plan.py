@@ -8,9 +8,9 @@ from kvscale.app.plan import Plan, plan
 from kvscale.app.plan_document import KEYS, plan_document, whole_trace
 from kvscale.app.plan_view import plan_page
 from kvscale.app.tables import WIDTH
-from kvscale.core.capacity.ceiling import Refusal
+from kvscale.core.planning.floor import Floor
+from kvscale.core.refusal import Refusal
 from kvscale.core.spec import PoolSpec
-from kvscale.core.traffic.floor import Floor
 from kvscale.core.values import Unknown
 
 TRAFFIC = {

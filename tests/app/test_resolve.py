@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvscale.app.resolve import Resolution, resolve
-from kvscale.core.capacity.devices.device import Device
-from kvscale.core.capacity.devices.table import GIB, find_device
+from kvscale.core.devices.device import Device
+from kvscale.core.devices.table import GIB, find_device
 from kvscale.core.engines.config import EngineConfig, EngineKind
+from kvscale.core.inventory import NodeState, PodNeeds, Requirement, Taint, Toleration
 from kvscale.core.model.presets import preset
 from kvscale.core.model.shape import ModelShape
-from kvscale.core.snapshot import NodeState, PodNeeds, Requirement, Taint, Toleration
 from kvscale.core.spec import (
     ConfigMapRef,
     DeviceOverrides,
@@ -23,7 +23,7 @@ from kvscale.core.spec import (
     TargetSpec,
 )
 from kvscale.core.values import Unknown
-from kvscale.ports import ContainerRecord, EnvVar, WorkloadRecord, WorkloadRef
+from kvscale.records import ContainerRecord, EnvVar, WorkloadRecord, WorkloadRef
 
 GPU = "nvidia.com/gpu"
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"

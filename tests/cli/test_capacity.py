@@ -11,7 +11,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kvscale.app.capacity import KEYS
+from kvscale.app.capacity_document import KEYS
 from kvscale.cli.app import app
 from kvscale.cli.output import run
 
@@ -234,6 +234,14 @@ def test_alike_tables_are_one_row_and_mixed_ones_name_their_kinds(kvscale: Kvsca
 def test_a_length_is_read_as_a_server_reads_it(kvscale: Kvscale, said: str, meant: int) -> None:
     assert document(kvscale, *LLAMA, "--max-model-len", said)["maxModelLen"] == meant
     assert "'1e9'" in mistake(kvscale, *LLAMA, "--max-num-seqs", "1e9")
+
+
+def test_auto_is_the_length_that_fits(kvscale: Kvscale) -> None:
+    """As vLLM's `--max-model-len auto`: shorter than the model's where memory is short."""
+    said = document(kvscale, *LLAMA, "--max-model-len", "auto")
+    assert said == document(kvscale, *LLAMA, "--max-model-len", "-1")
+    assert said["maxModelLen"] < 131_072
+    assert said["maxConcurrency"] >= 1
 
 
 def test_an_unknown_name_says_what_lists_the_known_ones(kvscale: Kvscale) -> None:

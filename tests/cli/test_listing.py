@@ -6,7 +6,7 @@ import pytest
 
 from kvscale.cli.app import app
 from kvscale.cli.output import run
-from kvscale.core.capacity.devices.table import CARDS, find_device
+from kvscale.core.devices.table import CARDS, find_device
 from kvscale.core.model.presets import PRESET_NAMES
 
 Captured = pytest.CaptureFixture[str]

@@ -14,17 +14,10 @@ from kvscale.adapters.kubernetes.cluster import KubernetesCluster
 from kvscale.adapters.kubernetes.configuration import load_configuration
 from kvscale.adapters.kubernetes.lease import KubernetesLease, LeaseTimes
 from kvscale.adapters.kubernetes.reflector import Pace
-from kvscale.core.snapshot import PoolKey
+from kvscale.core.spec import PoolKey
 from kvscale.core.values import Known, Unknown
-from kvscale.ports import (
-    ClusterView,
-    EventNote,
-    PodRecord,
-    ScaleWrite,
-    WorkloadRecord,
-    WorkloadRef,
-    WriteOutcome,
-)
+from kvscale.ports import ClusterView, EventNote, ScaleWrite, WriteOutcome
+from kvscale.records import PodRecord, WorkloadRecord, WorkloadRef
 from localcluster import Cluster, eventually
 
 CRD = Path(__file__).parents[2] / "crds" / "kvscale.io_inferencepools.yaml"

@@ -11,7 +11,6 @@ import yaml
 from kvscale.api.parse import parse_pool
 from kvscale.api.status import InferencePoolStatus, build_status
 from kvscale.core.capacity.ceiling import EngineCapacity
-from kvscale.core.capacity.devices.device import Device
 from kvscale.core.decide.decision import (
     Bound,
     BoundName,
@@ -22,8 +21,11 @@ from kvscale.core.decide.decision import (
     Status,
 )
 from kvscale.core.decide.state import PoolState, ScalingEvent
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.config import EngineConfig
-from kvscale.core.snapshot import EngineSample, Freeze, PodState, PoolKey, PoolSnapshot
+from kvscale.core.engines.sample import EngineSample
+from kvscale.core.snapshot import PodState, PoolSnapshot
+from kvscale.core.spec import Freeze, PoolKey
 from kvscale.core.trace import Step
 from kvscale.core.values import Band, Known, Unknown
 from localcluster import Cluster, KubectlError, eventually

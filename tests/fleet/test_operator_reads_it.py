@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from kvscale.adapters.metrics_text import parse
+from kvscale.core.engines.sample import EngineSample
 from kvscale.core.engines.vllm.metrics import read_pod
-from kvscale.core.snapshot import EngineSample
 from kvscale.core.values import Unknown
 from kvscale.fleet.fleet import FleetPod
 from kvscale.fleet.metrics_text import Exposition, Names, metrics_text

@@ -1,7 +1,7 @@
 """An 8-billion model on an H100, for tests of the traffic's arithmetic."""
 
 from kvscale.core.capacity.ceiling import EngineCapacity
-from kvscale.core.capacity.devices.device import Device
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape, WeightGroup
 from kvscale.core.values import Band

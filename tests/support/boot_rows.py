@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kvscale.core.capacity.devices.device import Device
-from kvscale.core.capacity.devices.table import find_device
+from kvscale.core.devices.device import Device
+from kvscale.core.devices.table import find_device
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.config_json import read_shape
 from kvscale.core.model.presets import preset

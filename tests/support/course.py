@@ -15,7 +15,9 @@ from kvscale.api.memory import read_memory, write_memory
 from kvscale.core.decide.decide import decide
 from kvscale.core.decide.decision import Decision
 from kvscale.core.decide.state import ScalingEvent, State, record_write
-from kvscale.core.snapshot import EngineSample, NodeState, PodState, PoolSnapshot
+from kvscale.core.engines.sample import EngineSample
+from kvscale.core.inventory import NodeState
+from kvscale.core.snapshot import PodState, PoolSnapshot
 from kvscale.core.spec import PoolSpec
 from kvscale.core.values import Known, Unknown
 from support.scenario import KEY, NO_NODES, TICK, T, node, pool, sample, snapshot, spec, target

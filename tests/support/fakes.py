@@ -15,28 +15,19 @@ from typing import Any
 from kvscale.app.act import Actor
 from kvscale.app.loop import Loop
 from kvscale.app.observe import Observer
-from kvscale.core.snapshot import (
-    EngineSample,
-    NodeState,
-    OtherScaler,
-    PodMetrics,
-    PodNeeds,
-    PoolKey,
-)
+from kvscale.core.engines.sample import EngineSample, PodMetrics
+from kvscale.core.inventory import NodeState, OtherScaler, PodNeeds
+from kvscale.core.spec import PoolKey
 from kvscale.core.values import Known, Unknown
 from kvscale.ports import (
     ClusterView,
     EventNote,
     MetricsTarget,
-    PodRecord,
-    PoolObject,
-    ScalerRecord,
     ScaleWrite,
-    WorkloadRecord,
-    WorkloadRef,
     WriteOutcome,
     WriteResult,
 )
+from kvscale.records import PodRecord, PoolObject, ScalerRecord, WorkloadRecord, WorkloadRef
 
 T = 1_000_000.0
 GPU = "nvidia.com/gpu"

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from kvscale.core.decide.decide import decide
 from kvscale.core.decide.state import ScalingEvent, State, record_write
-from kvscale.core.snapshot import PodState, PoolKey, PoolSnapshot
-from kvscale.core.spec import PoolSpec
+from kvscale.core.snapshot import PodState, PoolSnapshot
+from kvscale.core.spec import PoolKey, PoolSpec
 from kvscale.core.values import Known
 from support.scenario import T, node, pod, pool, sample, snapshot, spec
 

@@ -11,18 +11,11 @@ from dataclasses import dataclass, field, replace
 from kvscale.core.decide.decide import decide
 from kvscale.core.decide.decision import Decision
 from kvscale.core.decide.state import PoolState, ScalingEvent, State, record_write
-from kvscale.core.snapshot import (
-    EngineSample,
-    NodeState,
-    PodNeeds,
-    PodState,
-    PoolKey,
-    PoolSnapshot,
-    Quota,
-    Snapshot,
-    TargetState,
-)
-from kvscale.core.spec import PoolSpec, Scaling, TargetSpec
+from kvscale.core.engines.sample import EngineSample
+from kvscale.core.inventory import NodeState, PodNeeds, Quota
+from kvscale.core.scaling import Scaling
+from kvscale.core.snapshot import PodState, PoolSnapshot, Snapshot, TargetState
+from kvscale.core.spec import PoolKey, PoolSpec, TargetSpec
 from kvscale.core.values import Known, Unknown
 
 T = 1_000_000.0

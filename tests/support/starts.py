@@ -5,12 +5,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.capacity.engine import engine_capacity
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.config_json import read_shape
 from kvscale.core.model.shape import ModelShape
+from kvscale.core.refusal import Refusal
 
 DATA = Path(__file__).parents[1] / "data"
 GIB = 1 << 30

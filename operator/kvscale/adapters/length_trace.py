@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kvscale.core.capacity.ceiling import Refusal
+from kvscale.core.refusal import Refusal
 from kvscale.core.traffic.requests import Requests, measured
 
 PROMPT_NAMES = (

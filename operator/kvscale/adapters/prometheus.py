@@ -25,7 +25,7 @@ from kvscale.adapters.prometheus_http import (
 from kvscale.adapters.prometheus_query import PodName, ScrapedPod, by_pod, promql
 from kvscale.adapters.sources import PrometheusSettings
 from kvscale.core.engines.metrics import read_pod
-from kvscale.core.snapshot import PodMetrics
+from kvscale.core.engines.sample import PodMetrics
 from kvscale.core.values import Known, Unknown
 from kvscale.ports import Clock, MetricsTarget
 

@@ -16,7 +16,7 @@ from yarl import URL
 from kvscale.adapters.metrics_text import parse
 from kvscale.adapters.sources import ScrapeSettings
 from kvscale.core.engines.metrics import read_pod
-from kvscale.core.snapshot import PodMetrics
+from kvscale.core.engines.sample import PodMetrics
 from kvscale.core.values import Known, Unknown
 from kvscale.ports import Clock, MetricsTarget
 

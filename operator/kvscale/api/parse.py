@@ -17,8 +17,7 @@ from kvscale.api.shape import ModelSourceModel
 from kvscale.api.times import parse_time
 from kvscale.api.traffic import MetricsModel
 from kvscale.core.decide.reasons import INVALID_SPEC
-from kvscale.core.snapshot import Freeze
-from kvscale.core.spec import ConfigMapRef, ModelSource, PoolSpec
+from kvscale.core.spec import ConfigMapRef, Freeze, ModelSource, PoolSpec
 from kvscale.core.values import Unknown
 
 HOLD_UNTIL: Final = f"{GROUP}/hold-until"

@@ -11,7 +11,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from kvscale.core.decide.decision import Decision
 from kvscale.core.decide.state import PoolState, State
-from kvscale.core.snapshot import PoolKey, Snapshot
+from kvscale.core.snapshot import Snapshot
+from kvscale.core.spec import PoolKey
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from kvscale.api.quantity import milli_quantity, quantity_to_int
 from kvscale.api.rules import ApiModel, PositiveInt, Replicas, Rule
-from kvscale.core.spec import (
+from kvscale.core.scaling import (
     Actuation,
     OnUnknown,
     PolicySelect,

@@ -9,7 +9,7 @@ from kvscale.api.status_types import BandModel, Int64, Sentences, Word, first
 from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.decide.decision import Decision
 from kvscale.core.snapshot import PoolSnapshot
-from kvscale.core.spec import Traffic
+from kvscale.core.traffic.declared import Traffic
 from kvscale.core.traffic.lengths import whole
 from kvscale.core.traffic.profile import profile
 from kvscale.core.values import Band, Known, Unknown

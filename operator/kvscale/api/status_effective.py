@@ -3,10 +3,12 @@
 from kvscale.api.rules import ApiModel
 from kvscale.api.scaling import BehaviorModel, DirectionModel
 from kvscale.api.status_types import Int64, Sentence, Sentences, Word
-from kvscale.core.capacity.devices.device import Device
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.config import EngineConfig
+from kvscale.core.scaling import Actuation, OnUnknown
 from kvscale.core.snapshot import PoolSnapshot
-from kvscale.core.spec import Actuation, OnUnknown, PlanningMode, PoolSpec, TrafficSource
+from kvscale.core.spec import PlanningMode, PoolSpec
+from kvscale.core.traffic.declared import TrafficSource
 from kvscale.core.values import Unknown
 
 

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from kvscale.api.quantity import quantity_to_int
 from kvscale.api.rules import ApiModel, Degree, DnsLabel, DnsSubdomain, Rule, Tokens
-from kvscale.core.capacity.cost.price import DEFAULT_CURRENCY, MICROS, Price
+from kvscale.core.devices.price import DEFAULT_CURRENCY, MICROS, Price
 from kvscale.core.engines.config import EngineKind
 from kvscale.core.spec import DeviceOverrides, EngineOverrides, TargetSpec
 

@@ -5,13 +5,8 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from kvscale.api.rules import ApiModel, PositiveInt, Rule, Tokens
-from kvscale.core.spec import (
-    LengthPercentiles,
-    MetricsSpec,
-    SharedPrefix,
-    Traffic,
-    TrafficSource,
-)
+from kvscale.core.spec import MetricsSpec
+from kvscale.core.traffic.declared import LengthPercentiles, SharedPrefix, Traffic, TrafficSource
 
 _PERCENTILES = ("p50", "p90", "p95", "p99")
 

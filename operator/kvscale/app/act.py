@@ -16,18 +16,11 @@ from kvscale.api.status_change import RUNNING_SECONDS, write_due
 from kvscale.app.notes import notes_for
 from kvscale.core.decide.decision import Decision
 from kvscale.core.decide.state import PoolState, ScalingEvent, State, record_write
-from kvscale.core.snapshot import PoolKey, PoolSnapshot, Snapshot
+from kvscale.core.snapshot import PoolSnapshot, Snapshot
+from kvscale.core.spec import PoolKey
 from kvscale.core.values import Unknown
-from kvscale.ports import (
-    Clock,
-    Cluster,
-    ClusterView,
-    PoolObject,
-    ScaleWrite,
-    WorkloadRef,
-    WriteOutcome,
-    WriteResult,
-)
+from kvscale.ports import Clock, Cluster, ClusterView, ScaleWrite, WriteOutcome, WriteResult
+from kvscale.records import PoolObject, WorkloadRef
 
 CONCURRENT_WRITES = 16
 """Writes in flight at once: an API server's fair share, and far below its limits."""

@@ -8,11 +8,11 @@ from kvscale.app.plan import Plan, plan
 from kvscale.app.plan_cost_view import lever_lines
 from kvscale.app.plan_view import currency_of
 from kvscale.app.tables import facts
-from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.devices.device import Device
-from kvscale.core.capacity.devices.table import find_device
+from kvscale.core.devices.device import Device
+from kvscale.core.devices.table import find_device
+from kvscale.core.refusal import Refusal
 from kvscale.core.values import Unknown
-from kvscale.ports import WorkloadRecord
+from kvscale.records import WorkloadRecord
 
 TITLE = "What to change instead of scaling"
 

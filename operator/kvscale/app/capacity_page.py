@@ -1,8 +1,10 @@
 """What `kvscale capacity` says of an engine, as a page for people."""
 
-from kvscale.app.capacity import CapacityView, kinds_of, runs
-from kvscale.app.tables import band, facts, notes, number, size, size_band, table, trace_lines
-from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
+from kvscale.app.capacity import CapacityView
+from kvscale.app.capacity_facts import capacity_facts
+from kvscale.app.tables import band, facts, notes, number, table, trace_lines
+from kvscale.core.capacity.ceiling import EngineCapacity
+from kvscale.core.refusal import Refusal
 from kvscale.core.trace import counted
 from kvscale.core.values import Band
 
@@ -21,7 +23,7 @@ def capacity_page(view: CapacityView, title: str) -> list[str]:
     several = view.engines > 1
     headers += ["run at once", *(["replica", "replica runs"] if several else [])]
     for one in view.sequences:
-        each, running = one.per_engine, runs(one, capacity)
+        each, running = one.per_engine, one.runs(capacity.max_num_seqs)
         counts = [one.tokens, one.blocks, each.low, each.expected, each.high, running]
         if several:
             counts += [one.per_replica.expected, running * view.engines]
@@ -38,7 +40,7 @@ def _tables(capacity: EngineCapacity) -> list[tuple[str, ...]]:
     for group in capacity.groups:
         kinds = " + ".join(
             f"{number(layers)} {kind.value}" if group.kinds else kind.value
-            for kind, layers in kinds_of(group)
+            for kind, layers in group.layers_by_kind
         )
         row = (
             kinds,
@@ -62,21 +64,3 @@ def _replica_facts(view: CapacityView, capacity: EngineCapacity) -> list[tuple[s
         "in one of them"
     )
     return [("replica", text)]
-
-
-def capacity_facts(capacity: EngineCapacity) -> list[tuple[str, str]]:
-    """The capacity's main numbers, named, for `tables.facts`."""
-    concurrency = capacity.max_concurrency_milli.expected / 1000
-    longest = number(capacity.max_model_len)
-    return [
-        ("weights per device", size(capacity.weight_bytes_per_device)),
-        ("KV memory per device", size_band(capacity.kv_memory_bytes)),
-        (
-            "bytes per block",
-            f"{number(capacity.bytes_per_block)} ({counted(capacity.block_tokens, 'token')})",
-        ),
-        ("KV blocks", band(capacity.kv_blocks)),
-        ("KV cache size, tokens", band(capacity.kv_cache_size_tokens)),
-        ("max concurrency", f"{concurrency:.2f} sequences of {longest} tokens"),
-        ("largest batch", f"{number(capacity.max_num_seqs)} sequences (--max-num-seqs)"),
-    ]

@@ -7,17 +7,17 @@ from itertools import product
 from kvscale.app.comparison import Comparison, Option, Row, Unfit
 from kvscale.app.plan import Plan, plan
 from kvscale.app.plan_cost import PlanCost
-from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.cost.candidates import has_fp8
-from kvscale.core.capacity.cost.price import Price
-from kvscale.core.capacity.devices.device import Device
-from kvscale.core.capacity.devices.table import find_device
+from kvscale.core.devices.device import Device
+from kvscale.core.devices.price import Price
+from kvscale.core.devices.table import find_device
 from kvscale.core.engines.config import EngineKind
+from kvscale.core.planning.cost.candidates import has_fp8
+from kvscale.core.planning.floor import Floor
+from kvscale.core.refusal import Refusal
 from kvscale.core.spec import PoolSpec
 from kvscale.core.trace import find
-from kvscale.core.traffic.floor import Floor
 from kvscale.core.values import Unknown
-from kvscale.ports import WorkloadRecord
+from kvscale.records import WorkloadRecord
 
 DOES_NOT_FIT = "PlanningRequestDoesNotFit"
 """Reason of a floor that no number of replicas gives."""

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from kvscale.app.capacity import Document, band_document, refusal_document, runs
 from kvscale.app.comparison import Comparison, Option, Row, Unfit
+from kvscale.app.documents import Document, band_document, refusal_document
 from kvscale.app.plan import Plan
 from kvscale.app.plan_cost import PlanCost
 from kvscale.app.plan_cost_document import money, price_document
 from kvscale.app.plan_cost_view import money as money_text
 from kvscale.app.tables import facts, notes, number, short_name, table
-from kvscale.core.capacity.planning import LengthCeiling
+from kvscale.core.planning.ceilings import LengthCeiling
 
 KEYS = ("pool", "currency", "rate", "costAt", "options", "mayNotFit", "unfit")
 
@@ -88,7 +88,7 @@ def planned_ceiling(plan: Plan) -> LengthCeiling:
 
 def _running(plan: Plan) -> int:
     """Sequences of that length that a replica holds and runs, expected."""
-    return runs(planned_ceiling(plan), plan.capacity) * plan.engines_per_replica
+    return planned_ceiling(plan).runs(plan.capacity.max_num_seqs) * plan.engines_per_replica
 
 
 def label(row: Row) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kvscale.app.plan import Plan
-from kvscale.core.capacity.ceiling import Refusal
+from kvscale.core.refusal import Refusal
 
 BAD_FORMAT = "UnsupportedKvCacheDtype"
 TOO_SMALL = frozenset({"ModelDoesNotFit", "SequenceDoesNotFit"})

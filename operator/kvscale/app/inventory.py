@@ -7,10 +7,10 @@ Each costs a walk over all nodes, so an answer is kept for as long as the nodes 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kvscale.core.capacity.devices.device import Device
-from kvscale.core.capacity.devices.labels import device_of_node
 from kvscale.core.decide.fit import admits
-from kvscale.core.snapshot import NodeState, PodNeeds
+from kvscale.core.devices.device import Device
+from kvscale.core.devices.labels import device_of_node
+from kvscale.core.inventory import NodeState, PodNeeds
 from kvscale.core.values import Unknown
 
 Answers = tuple[tuple[str, Device | Unknown], ...]

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from kvscale.app.capacity import Document
+from kvscale.app.documents import Document
 from kvscale.app.tables import number, size, table
-from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.devices.device import Device
-from kvscale.core.capacity.devices.table import CARDS
+from kvscale.core.devices.device import Device
+from kvscale.core.devices.table import CARDS
 from kvscale.core.model.presets import PRESET_NAMES, preset
 from kvscale.core.model.shape import ModelShape
+from kvscale.core.refusal import Refusal
 
 DEVICES, PRESETS = "devices", "presets"
 _UNKNOWN = "-"

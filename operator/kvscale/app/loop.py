@@ -15,7 +15,8 @@ from kvscale.app.record import Record
 from kvscale.core.decide.decide import decide
 from kvscale.core.decide.decision import Decision
 from kvscale.core.decide.state import State
-from kvscale.core.snapshot import PoolKey, Snapshot
+from kvscale.core.snapshot import Snapshot
+from kvscale.core.spec import PoolKey
 from kvscale.core.values import Unknown
 from kvscale.ports import Clock, Cluster, Lease
 

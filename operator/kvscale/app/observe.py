@@ -13,23 +13,13 @@ from kvscale.app.inventory import Inventory
 from kvscale.app.parts import Part, metrics_target, no_source, pool_snapshot, pools_by_target
 from kvscale.app.pods import NOT_RUNNING, PodIndex
 from kvscale.app.resolve import Resolution, resolve
-from kvscale.core.snapshot import (
-    NodeState,
-    PodMetrics,
-    PoolKey,
-    Snapshot,
-)
-from kvscale.core.spec import Mode, PoolSpec
+from kvscale.core.engines.sample import PodMetrics
+from kvscale.core.inventory import NodeState
+from kvscale.core.snapshot import Snapshot
+from kvscale.core.spec import Mode, PoolKey, PoolSpec
 from kvscale.core.values import Known, Unknown
-from kvscale.ports import (
-    Clock,
-    Cluster,
-    ClusterView,
-    MetricsSource,
-    MetricsTarget,
-    PoolObject,
-    WorkloadRef,
-)
+from kvscale.ports import Clock, Cluster, ClusterView, MetricsSource, MetricsTarget
+from kvscale.records import PoolObject, WorkloadRef
 
 CONFIG_MAP_SECONDS = 60.0
 """ConfigMaps are got, not watched (we ask for no watch on them): so often they are read anew."""

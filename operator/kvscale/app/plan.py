@@ -11,27 +11,28 @@ from kvscale.app.plan_cost import PlanCost, decode_of, moves_of, plan_cost
 from kvscale.app.plan_inputs import blank_workload, for_planning
 from kvscale.app.prices import prices_of
 from kvscale.app.resolve import resolve
-from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.cost.levers import Levers, all_levers
-from kvscale.core.capacity.cost.price import Price
-from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.capacity.engine import engine_capacity
-from kvscale.core.capacity.planning import (
+from kvscale.core.devices.device import Device
+from kvscale.core.devices.price import Price
+from kvscale.core.engines.config import EngineConfig
+from kvscale.core.model.shape import ModelShape
+from kvscale.core.planning.ceilings import (
     LengthCeiling,
     headroom,
     length_ceilings,
     planning_lengths,
 )
-from kvscale.core.capacity.policies import Policies, policies
-from kvscale.core.engines.config import EngineConfig
-from kvscale.core.model.shape import ModelShape
+from kvscale.core.planning.cost.levers import Levers, all_levers
+from kvscale.core.planning.floor import Floor, floor
+from kvscale.core.planning.policies import Policies, policies
+from kvscale.core.planning.service import Service
+from kvscale.core.refusal import Refusal
 from kvscale.core.spec import PlanningMode, PoolSpec
-from kvscale.core.traffic.floor import Floor, floor
 from kvscale.core.traffic.lengths import whole
 from kvscale.core.traffic.profile import Profile, profile
-from kvscale.core.traffic.service import Service
 from kvscale.core.values import Band, Unknown
-from kvscale.ports import WorkloadRecord
+from kvscale.records import WorkloadRecord
 
 NO_CLUSTER = Unknown("NoNodeAccess", "a plan looks at no cluster")
 

@@ -2,10 +2,14 @@
 
 from dataclasses import dataclass
 
-from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.cost.moves import Move, cost_moves
-from kvscale.core.capacity.cost.price import Price, PriceOf
-from kvscale.core.capacity.cost.tokens import (
+from kvscale.core.capacity.ceiling import EngineCapacity
+from kvscale.core.capacity.step_time import step_time
+from kvscale.core.devices.device import Device
+from kvscale.core.devices.price import Price, PriceOf
+from kvscale.core.engines.config import EngineConfig
+from kvscale.core.model.shape import ModelShape
+from kvscale.core.planning.cost.moves import Move, cost_moves
+from kvscale.core.planning.cost.tokens import (
     CostPoint,
     RateCost,
     ceiling_batch,
@@ -15,16 +19,13 @@ from kvscale.core.capacity.cost.tokens import (
     planning_batch,
     rate_cost,
 )
-from kvscale.core.capacity.devices.device import Device
-from kvscale.core.capacity.step_time import step_time
-from kvscale.core.engines.config import EngineConfig
-from kvscale.core.model.shape import ModelShape
+from kvscale.core.planning.floor import Floor
+from kvscale.core.planning.service import Service
+from kvscale.core.refusal import Refusal
 from kvscale.core.spec import PoolSpec
 from kvscale.core.trace import Step, Trace
-from kvscale.core.traffic.floor import Floor
 from kvscale.core.traffic.profile import Profile
 from kvscale.core.traffic.residency import significant
-from kvscale.core.traffic.service import Service
 from kvscale.core.values import Unknown
 
 

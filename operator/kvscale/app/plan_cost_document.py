@@ -1,9 +1,9 @@
 """Costs and levers as a document for scripts. The keys are a contract."""
 
-from kvscale.app.capacity import Document
+from kvscale.app.documents import Document
 from kvscale.app.plan_cost import PlanCost
-from kvscale.core.capacity.cost.levers import Lever, Standing
-from kvscale.core.capacity.cost.price import MICROS, Price
+from kvscale.core.devices.price import MICROS, Price
+from kvscale.core.planning.cost.levers import Lever, Standing
 from kvscale.core.values import Band
 
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from kvscale.app.plan import Plan
 from kvscale.app.tables import facts, number, short_name, size, table
-from kvscale.core.capacity.cost.levers import Lever, Levers, Standing
-from kvscale.core.capacity.cost.moves import Move
-from kvscale.core.capacity.cost.price import MICROS
-from kvscale.core.capacity.policies import Policy
+from kvscale.core.devices.price import MICROS
+from kvscale.core.planning.cost.levers import Lever, Levers, Standing
+from kvscale.core.planning.cost.moves import Move
+from kvscale.core.planning.policies import Policy
 from kvscale.core.values import Band, Unknown
 
 _POLICIES = {

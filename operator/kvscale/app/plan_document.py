@@ -1,20 +1,19 @@
 """A plan as a document for scripts. Its keys are a contract."""
 
-from kvscale.app.capacity import (
+from kvscale.app.documents import (
     Document,
     band_document,
     refusal_document,
-    runs,
     trace_document,
 )
 from kvscale.app.plan import Plan
 from kvscale.app.plan_cost import PlanCost
 from kvscale.app.plan_cost_document import cost_document, lever_document
-from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.policies import Policies
+from kvscale.core.planning.floor import Floor
+from kvscale.core.planning.overflow_plan import OverflowCount, OverflowPlan
+from kvscale.core.planning.policies import Policies
+from kvscale.core.refusal import Refusal
 from kvscale.core.trace import Trace
-from kvscale.core.traffic.floor import Floor
-from kvscale.core.traffic.overflow_plan import OverflowCount, OverflowPlan
 from kvscale.core.traffic.residency import significant
 from kvscale.core.values import Unknown
 
@@ -81,7 +80,7 @@ def plan_document(plan: Plan | Refusal) -> Document:
                 "blocks": one.blocks,
                 "perEngine": band_document(one.per_engine),
                 "perReplica": band_document(one.per_replica),
-                "runPerReplica": runs(one, plan.capacity) * plan.engines_per_replica,
+                "runPerReplica": one.runs(plan.capacity.max_num_seqs) * plan.engines_per_replica,
             }
             for one in plan.ceilings
         ],

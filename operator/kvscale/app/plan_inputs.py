@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from kvscale.core.engines.config import EngineKind
-from kvscale.core.snapshot import PodNeeds
+from kvscale.core.inventory import PodNeeds
 from kvscale.core.spec import PoolSpec
-from kvscale.ports import WorkloadRecord, WorkloadRef
+from kvscale.records import WorkloadRecord, WorkloadRef
 
 
 def for_planning(spec: PoolSpec, gpu: str | None, *, manifest: bool) -> PoolSpec:

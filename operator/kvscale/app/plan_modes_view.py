@@ -2,9 +2,9 @@
 
 from kvscale.app.plan import Plan
 from kvscale.app.tables import facts, number, table
+from kvscale.core.planning.floor import Floor
+from kvscale.core.planning.overflow_plan import OverflowCount, OverflowPlan
 from kvscale.core.spec import PlanningMode
-from kvscale.core.traffic.floor import Floor
-from kvscale.core.traffic.overflow_plan import OverflowCount, OverflowPlan
 from kvscale.core.values import Unknown
 
 LEAST_SHOWN = 1e-6

@@ -1,15 +1,14 @@
 """A plan as a page for people."""
 
-from kvscale.app.capacity import runs
-from kvscale.app.capacity_page import capacity_facts
+from kvscale.app.capacity_facts import capacity_facts
 from kvscale.app.plan import Plan
 from kvscale.app.plan_cost_view import cost_lines, lever_lines, policy_lines
 from kvscale.app.plan_document import whole_trace
 from kvscale.app.plan_modes_view import mode_lines
 from kvscale.app.tables import band, facts, notes, number, size, table, trace_lines
-from kvscale.core.spec import Traffic
+from kvscale.core.planning.floor import Floor
 from kvscale.core.trace import counted
-from kvscale.core.traffic.floor import Floor
+from kvscale.core.traffic.declared import Traffic
 from kvscale.core.values import Unknown
 
 
@@ -29,7 +28,7 @@ def plan_page(plan: Plan) -> list[str]:
                 number(one.per_engine.expected),
                 number(one.per_engine.high),
                 number(one.per_replica.expected),
-                number(runs(one, plan.capacity) * plan.engines_per_replica),
+                number(one.runs(plan.capacity.max_num_seqs) * plan.engines_per_replica),
             )
             for one in plan.ceilings
         ],

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from kvscale.core.snapshot import NodeState, PodMetrics, PodState, TargetState
+from kvscale.core.engines.sample import PodMetrics
+from kvscale.core.inventory import NodeState
+from kvscale.core.snapshot import PodState, TargetState
 from kvscale.core.values import Known, Unknown
-from kvscale.ports import PodRecord, WorkloadRecord, WorkloadRef
+from kvscale.records import PodRecord, WorkloadRecord, WorkloadRef
 
 TEMPLATE_HASH = "pod-template-hash"
 """Label by which a Deployment's controller marks the revision; its ReplicaSet's name ends in it."""

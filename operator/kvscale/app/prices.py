@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kvscale.core.capacity.cost.price import DEFAULT_CURRENCY, Price
-from kvscale.core.capacity.cost.price_table import list_price
-from kvscale.core.capacity.devices.device import Device
-from kvscale.core.capacity.devices.table import find_device
+from kvscale.core.devices.device import Device
+from kvscale.core.devices.price import DEFAULT_CURRENCY, Price
+from kvscale.core.devices.price_table import list_price
+from kvscale.core.devices.table import find_device
 from kvscale.core.spec import PoolSpec
 
 

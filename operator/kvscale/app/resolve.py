@@ -12,13 +12,13 @@ from kvscale.app.inventory import Inventory
 from kvscale.app.resolve_device import count_devices, find_target_device, parallel_mismatch
 from kvscale.app.resolve_engine import find_engine
 from kvscale.app.resolve_model import find_shape
-from kvscale.core.capacity.devices.device import Device
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.config import EngineConfig
+from kvscale.core.inventory import NodeState
 from kvscale.core.model.shape import ModelShape
-from kvscale.core.snapshot import NodeState
 from kvscale.core.spec import PoolSpec
 from kvscale.core.values import Unknown
-from kvscale.ports import WorkloadRecord
+from kvscale.records import WorkloadRecord
 
 T = TypeVar("T")
 

@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kvscale.app.inventory import Inventory
-from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.devices.device import Device
-from kvscale.core.capacity.devices.labels import device_of_node, is_device
-from kvscale.core.capacity.devices.table import find_device
+from kvscale.core.devices.device import Device
+from kvscale.core.devices.labels import device_of_node, is_device
+from kvscale.core.devices.table import find_device
 from kvscale.core.engines.config import EngineConfig
-from kvscale.core.snapshot import PodNeeds
+from kvscale.core.inventory import PodNeeds
+from kvscale.core.refusal import Refusal
 from kvscale.core.spec import DeviceOverrides
 from kvscale.core.values import Unknown
-from kvscale.ports import WorkloadRecord
+from kvscale.records import WorkloadRecord
 
 Nodes = Inventory | Unknown
 _MEND = "state targets[].devices.product (with .memory, if the device table lacks it)"

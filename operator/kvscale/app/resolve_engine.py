@@ -3,13 +3,13 @@
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from kvscale.core.capacity.devices.labels import is_device
+from kvscale.core.devices.labels import is_device
 from kvscale.core.engines.arguments import Container, ServerArguments, choose_server
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.server_arguments import camel_case
 from kvscale.core.spec import EngineOverrides, TargetSpec
 from kvscale.core.values import Unknown
-from kvscale.ports import ContainerRecord, WorkloadRecord
+from kvscale.records import ContainerRecord, WorkloadRecord
 
 _PARALLEL = ("tensor_parallel", "pipeline_parallel", "data_parallel")
 

@@ -4,11 +4,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.engines.arguments import ServerArguments
 from kvscale.core.model.config_json import read_shape
 from kvscale.core.model.presets import preset
 from kvscale.core.model.shape import ModelShape
+from kvscale.core.refusal import Refusal
 from kvscale.core.spec import ConfigMapRef, ModelSource
 from kvscale.core.values import Unknown
 

@@ -8,8 +8,8 @@ from typing import IO
 from kvscale.cli.errors import fail
 from kvscale.cli.files import shown_path
 from kvscale.core.capacity.boot_settings import with_fraction
-from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.engines.boot_log import BootLog, parse_boot_log
+from kvscale.core.refusal import Refusal
 
 STDIN = "-"
 LONGEST_LINE = 1 << 16

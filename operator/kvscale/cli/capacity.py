@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from kvscale.app.capacity import capacity_document, capacity_view
+from kvscale.app.capacity import capacity_view
+from kvscale.app.capacity_document import capacity_document
 from kvscale.app.capacity_page import capacity_page
 from kvscale.cli.boot import read_boot
 from kvscale.cli.engine_options import (
@@ -22,12 +23,12 @@ from kvscale.cli.engine_options import (
 )
 from kvscale.cli.errors import fail
 from kvscale.cli.model_option import model_shape
-from kvscale.cli.options import device_named, whole_number
+from kvscale.cli.options import device_named, length_or_auto, whole_number
 from kvscale.cli.output import Output, OutputOption, emit, one_line, refuse
-from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.engines.bands import GIB
 from kvscale.core.engines.config import EngineConfig, EngineKind
 from kvscale.core.model.shape import ModelShape
+from kvscale.core.refusal import Refusal
 from kvscale.core.trace import counted
 
 MOST_GIB = 1 << 20
@@ -83,8 +84,8 @@ def capacity(
         int | None,
         typer.Option(
             "--max-model-len",
-            help="longest sequence in tokens (8192, 8k); default: the model's",
-            parser=whole_number,
+            help="longest sequence in tokens (8192, 8k), or auto: what fits; default: the model's",
+            parser=length_or_auto,
             metavar="TOKENS",
         ),
     ] = None,

@@ -23,8 +23,8 @@ from kvscale.cli.output import Output, OutputOption, emit, refuse
 from kvscale.cli.plot_file import check_plot, write_plot
 from kvscale.cli.pool_files import FileOption, ManifestOption, mend, read_pool
 from kvscale.cli.trace_file import TraceOption, with_trace
-from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.devices.table import CARDS
+from kvscale.core.devices.table import CARDS
+from kvscale.core.refusal import Refusal
 
 MOST_OPTIONS = 400
 ALL = "all"

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from kvscale.cli.errors import fail
 from kvscale.cli.files import exists, in_directory, read_json
-from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.model.config_json import read_shape
 from kvscale.core.model.presets import preset
 from kvscale.core.model.shape import ModelShape
+from kvscale.core.refusal import Refusal
 
 CONFIG_FILE = "config.json"
 QUANTIZATION_FILE = "hf_quant_config.json"

@@ -11,12 +11,13 @@ import typer
 from kvscale.cli.errors import fail
 from kvscale.cli.files import read_mapping
 from kvscale.cli.output import one_line
-from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.cost.price import DEFAULT_CURRENCY, MICROS, Price
-from kvscale.core.capacity.devices.device import Device
-from kvscale.core.capacity.devices.table import find_device
+from kvscale.core.devices.device import Device
+from kvscale.core.devices.price import DEFAULT_CURRENCY, MICROS, Price
+from kvscale.core.devices.table import find_device
+from kvscale.core.engines.config import AUTO_LENGTH
 from kvscale.core.engines.flag import Kind
 from kvscale.core.engines.flag_reading import parse_value
+from kvscale.core.refusal import Refusal
 from kvscale.core.spec import PoolSpec
 
 MOST_PER_HOUR = 1_000_000
@@ -66,6 +67,15 @@ def whole_number(text: str) -> int:
     if not isinstance(value, int):
         raise typer.BadParameter(f"{text[:40]!r} is no whole number: give one, as in 8192 or 8k")
     return value
+
+
+def length_or_auto(text: str) -> int:
+    """A length as `--max-model-len` takes it: as `whole_number`; -1 for "auto", what fits.
+
+    Raises:
+        BadParameter: it is neither.
+    """
+    return AUTO_LENGTH if text.strip().lower() == "auto" else whole_number(text)
 
 
 def names(text: str, option: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import typer
 import yaml
 
 from kvscale.cli.errors import fail
-from kvscale.core.capacity.ceiling import Refusal
+from kvscale.core.refusal import Refusal
 
 LONGEST_MESSAGE = 600
 

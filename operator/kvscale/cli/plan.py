@@ -13,7 +13,7 @@ from kvscale.cli.output import Output, OutputOption, emit, refuse
 from kvscale.cli.plot_file import check_plot, write_plot
 from kvscale.cli.pool_files import FileOption, ManifestOption, mend, read_pool
 from kvscale.cli.trace_file import TraceOption, with_trace
-from kvscale.core.capacity.ceiling import Refusal
+from kvscale.core.refusal import Refusal
 
 
 def plan(

@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from kvscale.app.compare_view import label
 from kvscale.app.comparison import Comparison, Row
-from kvscale.core.capacity.cost.price import MICROS
+from kvscale.core.devices.price import MICROS
 from kvscale.core.trace import counted
 
 BAR_INCHES = 0.34

@@ -9,13 +9,13 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from kvscale.app.plan import Plan
 from kvscale.app.plan_cost import PlanCost
-from kvscale.core.capacity.cost.price import MICROS
-from kvscale.core.capacity.cost.tokens import hourly, per_million, tokens_per_second
 from kvscale.core.capacity.engine import sequences_at
-from kvscale.core.capacity.policies import Policy
+from kvscale.core.devices.price import MICROS
+from kvscale.core.planning.cost.tokens import hourly, per_million, tokens_per_second
+from kvscale.core.planning.floor import Floor
+from kvscale.core.planning.policies import Policy
+from kvscale.core.planning.service import Service
 from kvscale.core.spec import PlanningMode
-from kvscale.core.traffic.floor import Floor
-from kvscale.core.traffic.service import Service
 from kvscale.core.values import Unknown
 
 BLUE, ORANGE, GREEN, RED, GREY = "#2a6fbb", "#d9822b", "#3b8f5a", "#c23b3b", "#5c6670"

@@ -15,7 +15,7 @@ from kvscale.cli.files import Object, read_manifests, shown_path
 from kvscale.cli.output import one_line
 from kvscale.core.spec import ConfigMapRef, PoolSpec
 from kvscale.core.values import Unknown
-from kvscale.ports import WorkloadRecord
+from kvscale.records import WorkloadRecord
 
 API_VERSION = f"{GROUP}/{VERSION}"
 MOST_UNKNOWN = 5

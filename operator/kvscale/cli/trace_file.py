@@ -10,8 +10,9 @@ from kvscale.adapters.length_trace import read_lengths
 from kvscale.cli.errors import fail
 from kvscale.cli.files import read_text, shown_path
 from kvscale.cli.output import one_line
-from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.spec import PoolSpec, Traffic
+from kvscale.core.refusal import Refusal
+from kvscale.core.spec import PoolSpec
+from kvscale.core.traffic.declared import Traffic
 
 LARGEST_TRACE = 256 << 20
 

@@ -4,63 +4,15 @@ A Snapshot is a plain value. Written out and read elsewhere, `decide` gives the 
 Facts only: what follows from them (supply, demand, bounds) is computed in `core.decide`.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 
-from kvscale.core.capacity.devices.device import Device
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.config import EngineConfig
+from kvscale.core.engines.sample import PodMetrics
+from kvscale.core.inventory import NodeState, OtherScaler, PodNeeds, Quota
 from kvscale.core.model.shape import ModelShape
-from kvscale.core.spec import Mode, PoolSpec
+from kvscale.core.spec import Freeze, Mode, PoolKey, PoolSpec
 from kvscale.core.values import Known, Unknown
-
-Quantities = Mapping[str, int]
-"""Resource name to amount, in the smallest unit: devices, millicores, bytes."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class PoolKey:
-    """Namespace and name of an InferencePool."""
-
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class EngineSample:
-    """What one engine reported of itself; None where its version does not report it.
-
-    Attributes:
-        engine: the data-parallel index, as the engine names it ("0").
-        kv_usage: used blocks / usable blocks, 0 to 1.
-        running: requests in the running batch.
-        waiting: requests queued for capacity.
-        preemptions_total, prompt_tokens_total, generation_tokens_total: counters.
-        prefix_hits_total, prefix_queries_total: counters of prompt tokens.
-        kv_blocks: total blocks the engine allocated (`num_gpu_blocks`).
-        block_tokens: its block size.
-        kv_cache_size_tokens: its own statement of capacity in tokens.
-    """
-
-    engine: str
-    kv_usage: float
-    running: int
-    waiting: int
-    preemptions_total: float | None = None
-    prompt_tokens_total: float | None = None
-    generation_tokens_total: float | None = None
-    prefix_hits_total: float | None = None
-    prefix_queries_total: float | None = None
-    kv_blocks: int | None = None
-    block_tokens: int | None = None
-    kv_cache_size_tokens: int | None = None
-
-
-PodMetrics = tuple[EngineSample, ...]
-"""The samples of a pod's engines, by engine index; never empty when Known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,41 +44,6 @@ class PodState:
 
 
 @dataclass(frozen=True, slots=True)
-class Toleration:
-    """A toleration of the pod template; "" matches everything, as in the API."""
-
-    key: str = ""
-    operator: str = "Equal"
-    value: str = ""
-    effect: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Requirement:
-    """One expression of a node selector term."""
-
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PodNeeds:
-    """What one pod of the template asks of a node.
-
-    Attributes:
-        requests: devices, `cpu` in millicores, `memory` in bytes, `pods` 1.
-        node_selector: labels that the node must carry.
-        affinity_terms: required node affinity: any one term, all its expressions.
-    """
-
-    requests: Quantities = field(default_factory=dict)
-    node_selector: Mapping[str, str] = field(default_factory=dict)
-    affinity_terms: tuple[tuple[Requirement, ...], ...] = ()
-    tolerations: tuple[Toleration, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class TargetState:
     """The workload that a pool scales.
 
@@ -152,31 +69,6 @@ class TargetState:
     template_hash: str = ""
     replicas_manager: str = ""
     replicas_changed_at: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OtherScaler:
-    """Another controller that has the same target as its own.
-
-    Attributes:
-        kind: "HorizontalPodAutoscaler", "ScaledObject" or "InferencePool".
-        name: its name.
-        min_replicas, max_replicas, desired_replicas: where it states them.
-    """
-
-    kind: str
-    name: str
-    min_replicas: int | None = None
-    max_replicas: int | None = None
-    desired_replicas: int | None = None
-
-
-class Freeze(StrEnum):
-    """One direction that a person has frozen by annotation."""
-
-    NONE = ""
-    SCALE_UP = "ScaleUp"
-    SCALE_DOWN = "ScaleDown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,43 +101,6 @@ class PoolSnapshot:
     hold_until: float | None = None
     freeze: Freeze = Freeze.NONE
     annotation_error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Taint:
-    """A taint of a node."""
-
-    key: str
-    value: str
-    effect: str
-
-
-@dataclass(frozen=True, slots=True)
-class NodeState:
-    """A node as placement sees it.
-
-    Attributes:
-        requested: what the pods that are bound to it request, of any namespace.
-        draining: cordoned, being drained, or being reclaimed.
-    """
-
-    name: str
-    labels: Mapping[str, str]
-    allocatable: Quantities
-    requested: Quantities
-    taints: tuple[Taint, ...] = ()
-    ready: bool = True
-    draining: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Quota:
-    """A ResourceQuota: what may be requested in a namespace, and what is."""
-
-    namespace: str
-    name: str
-    hard: Quantities
-    used: Quantities
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ Every tunable has its default here, so that absent means one thing. The API keep
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kvscale.core.capacity.cost.price import Price
+from kvscale.core.devices.price import Price
 from kvscale.core.engines.config import EngineKind
 from kvscale.core.model.shape import ModelShape
-from kvscale.core.traffic.requests import Requests
+from kvscale.core.scaling import Scaling
+from kvscale.core.traffic.declared import Traffic
 
 
 class Mode(StrEnum):
@@ -24,28 +25,6 @@ def most_cautious(*modes: Mode | None) -> Mode:
     """The mode in effect of several (the pool's, the operator's); None asks for nothing."""
     caution = list(Mode)
     return max((mode or Mode.AUTO for mode in modes), key=caution.index)
-
-
-class TrafficSource(StrEnum):
-    """What sizes a pool (rule 2)."""
-
-    OBSERVED = "Observed"
-    DECLARED = "Declared"
-    LARGER = "Larger"
-
-
-class Actuation(StrEnum):
-    """Who writes the replica count."""
-
-    SCALE = "Scale"
-    EXTERNAL = "External"
-
-
-class OnUnknown(StrEnum):
-    """What happens when demand has been Unknown for long."""
-
-    FLOOR = "Floor"
-    HOLD = "Hold"
 
 
 class PlanningMode(StrEnum):
@@ -87,117 +66,6 @@ class Planning:
         if self.by_overflow:
             return 1 - self.overflow_per_million / PER_MILLION
         return self.percentile / 100
-
-
-@dataclass(frozen=True, slots=True)
-class LengthPercentiles:
-    """Declared lengths in tokens; None where not declared. Ascending where both are set."""
-
-    mean: int | None = None
-    p50: int | None = None
-    p90: int | None = None
-    p95: int | None = None
-    p99: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SharedPrefix:
-    """What the prompts begin with.
-
-    Attributes:
-        tokens: that a prompt shares with others.
-        distinct: different prefixes in use at once.
-    """
-
-    tokens: int
-    distinct: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """Declared traffic of the whole pool.
-
-    Attributes:
-        mean_per_minute, peak_per_minute: requests per minute; None where not declared.
-        requests: lengths of real requests, prompt and output together, from a trace; they take
-            the place of the percentiles.
-    """
-
-    source: TrafficSource = TrafficSource.OBSERVED
-    mean_per_minute: int | None = None
-    peak_per_minute: int | None = None
-    prompt_tokens: LengthPercentiles | None = None
-    output_tokens: LengthPercentiles | None = None
-    shared_prefix: SharedPrefix | None = None
-    requests: Requests | None = None
-
-
-class PolicyType(StrEnum):
-    """Units of a scaling policy, as in autoscaling/v2."""
-
-    PODS = "Pods"
-    PERCENT = "Percent"
-
-
-class PolicySelect(StrEnum):
-    """Which policy counts when several apply, as in autoscaling/v2."""
-
-    MAX = "Max"
-    MIN = "Min"
-    DISABLED = "Disabled"
-
-
-@dataclass(frozen=True, slots=True)
-class ScalingPolicy:
-    """At most `value` pods (or percent) in `period_seconds`."""
-
-    type: PolicyType
-    value: int
-    period_seconds: int
-
-
-@dataclass(frozen=True, slots=True)
-class ScalingRules:
-    """One direction of HPA's `behavior`.
-
-    Attributes:
-        tolerance_milli: relative deviation that is left alone, in thousandths (HPA: 100).
-    """
-
-    policies: tuple[ScalingPolicy, ...]
-    stabilization_window_seconds: int
-    select_policy: PolicySelect = PolicySelect.MAX
-    tolerance_milli: int = 100
-
-
-SCALE_UP = ScalingRules(
-    (ScalingPolicy(PolicyType.PERCENT, 100, 15), ScalingPolicy(PolicyType.PODS, 4, 15)), 0
-)
-"""HPA's own default upwards (kubernetes v1.37 pkg/apis/autoscaling/v2/defaults.go)."""
-
-SCALE_DOWN = ScalingRules((ScalingPolicy(PolicyType.PODS, 1, 300),), 300)
-"""One pod in 5 minutes (rule 3): an LLM replica that was removed costs minutes to get back."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scaling:
-    """How the target may move.
-
-    Attributes:
-        max_replicas: 100 when not declared, as KEDA does.
-        max_devices: bound on devices over all replicas; None: none.
-        max_pending: replicas written beyond what is placeable (rule 6).
-    """
-
-    actuation: Actuation = Actuation.SCALE
-    min_replicas: int = 1
-    max_replicas: int = 100
-    max_devices: int | None = None
-    target_occupancy_percent: int = 85
-    max_pending: int = 2
-    on_unknown: OnUnknown = OnUnknown.FLOOR
-    scale_up: ScalingRules = SCALE_UP
-    scale_down: ScalingRules = SCALE_DOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,3 +178,22 @@ class PoolSpec:
         that mode computes, and both together would ask for more replicas than the plan does.
         """
         return 100 if self.planning.by_overflow else self.scaling.target_occupancy_percent
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PoolKey:
+    """Namespace and name of an InferencePool."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class Freeze(StrEnum):
+    """One direction that a person has frozen by annotation."""
+
+    NONE = ""
+    SCALE_UP = "ScaleUp"
+    SCALE_DOWN = "ScaleDown"

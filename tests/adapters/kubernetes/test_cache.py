@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from adapters.kubernetes.objects import deployment, pod
 from kvscale.adapters.kubernetes.cache import Cache
 from kvscale.adapters.kubernetes.resources import DEPLOYMENTS, PODS, Resource
-from kvscale.ports import WorkloadRecord
+from kvscale.records import WorkloadRecord
 
 
 def versioned(raw: dict[str, Any], version: int) -> dict[str, Any]:

@@ -24,9 +24,10 @@ from adapters.kubernetes.objects import (
 from kvscale.adapters.kubernetes.client import Client
 from kvscale.adapters.kubernetes.cluster import KubernetesCluster
 from kvscale.adapters.kubernetes.reflector import Pace
-from kvscale.core.snapshot import PoolKey
+from kvscale.core.spec import PoolKey
 from kvscale.core.values import Unknown
-from kvscale.ports import ScaleWrite, WorkloadRef, WriteOutcome
+from kvscale.ports import ScaleWrite, WriteOutcome
+from kvscale.records import WorkloadRef
 
 FAST = Pace(first_wait=0.005, longest_wait=0.01, forbidden_wait=0.01, absent_wait=0.01)
 EVERYTHING = {

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from adapters.kubernetes.fake_api import FakeApi, Fault
 from kvscale.adapters.kubernetes.client import Client
 from kvscale.adapters.kubernetes.events import Announcer, _cut
-from kvscale.core.snapshot import PoolKey
+from kvscale.core.spec import PoolKey
 from kvscale.ports import EventNote
 
 PATH = "/apis/events.k8s.io/v1/namespaces/prod/events"

@@ -7,7 +7,7 @@ import pytest
 from kvscale.adapters.kubernetes.errors import ApiError
 from kvscale.adapters.kubernetes.pool_objects import config_map_of, workload_of
 from kvscale.core.values import Unknown
-from kvscale.ports import WorkloadRecord
+from kvscale.records import WorkloadRecord
 
 DEPLOYMENT = {
     "metadata": {"name": "llama", "namespace": "ns", "uid": "u", "resourceVersion": "1"},

@@ -17,8 +17,9 @@ from kvscale.adapters.kubernetes.project import (
     same_pool,
 )
 from kvscale.adapters.kubernetes.project.nodes import LEAVING_TAINTS
-from kvscale.core.snapshot import OtherScaler, PoolKey, Quota, Requirement, Taint, Toleration
-from kvscale.ports import EnvVar, WorkloadRef
+from kvscale.core.inventory import OtherScaler, Quota, Requirement, Taint, Toleration
+from kvscale.core.spec import PoolKey
+from kvscale.records import EnvVar, WorkloadRef
 
 NODES = Path(__file__).parents[2] / "data" / "nodes"
 

@@ -8,8 +8,9 @@ import pytest
 from adapters.kubernetes.fake_api import Answer, FakeApi, Fault, Request
 from kvscale.adapters.kubernetes.client import Client
 from kvscale.adapters.kubernetes.writes import Writer
-from kvscale.core.snapshot import PoolKey
-from kvscale.ports import ScaleWrite, WorkloadRef, WriteOutcome
+from kvscale.core.spec import PoolKey
+from kvscale.ports import ScaleWrite, WriteOutcome
+from kvscale.records import WorkloadRef
 
 SCALE = "/apis/apps/v1/namespaces/prod/deployments/llama/scale"
 STATUS = "/apis/kvscale.io/v1alpha1/namespaces/prod/inferencepools/llama/status"

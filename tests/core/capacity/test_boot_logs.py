@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kvscale.core.capacity.ceiling import EngineCapacity
-from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.engine import engine_capacity
+from kvscale.core.devices.device import Device
 from kvscale.core.values import Band
 from support.boot_rows import GIB, Boot, boots, share, why_no_memory, why_no_tokens
 

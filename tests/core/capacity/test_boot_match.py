@@ -8,12 +8,13 @@ import pytest
 from kvscale.core.capacity.boot_settings import as_started, with_fraction
 from kvscale.core.capacity.calibrated import calibrated_capacity
 from kvscale.core.capacity.calibration import Calibration, calibrate
-from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.ceiling import EngineCapacity
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.boot_log import BootLog, parse_boot_log
 from kvscale.core.engines.config import EngineConfig, EngineKind
 from kvscale.core.model.presets import preset
 from kvscale.core.model.shape import ModelShape
+from kvscale.core.refusal import Refusal
 from support.boot_rows import Boot, boots, why_no_memory
 
 GIB = 1 << 30

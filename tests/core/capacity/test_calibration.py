@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from kvscale.core.capacity.calibrated import calibrated_capacity
 from kvscale.core.capacity.calibration import Calibration, calibrate
-from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.capacity.engine import engine_capacity
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.boot_log import BootLog, boot_of_labels, parse_boot_log
 from kvscale.core.engines.config import EngineConfig, EngineKind
 from kvscale.core.model.presets import preset
 from kvscale.core.model.shape import ModelShape
+from kvscale.core.refusal import Refusal
 from kvscale.core.trace import find
 
 GIB = 1 << 30

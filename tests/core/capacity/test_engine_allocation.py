@@ -6,8 +6,8 @@ import pytest
 from tests.support.allocation_rows import engine_of, identity, rows, shape_of
 
 from kvscale.core.capacity.ceiling import EngineCapacity
-from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.engine import engine_capacity
+from kvscale.core.devices.device import Device
 from kvscale.core.model.shape import LayerKind
 from kvscale.core.trace import find
 

@@ -8,15 +8,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kvscale.core.capacity.blocks import CacheFormat, bytes_per_token
-from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.capacity.engine import engine_capacity, sequences_at
 from kvscale.core.capacity.placement import stages, weight_bytes
+from kvscale.core.devices.device import Device
+from kvscale.core.engines.cache_format import CacheFormat
 from kvscale.core.engines.config import EngineConfig
+from kvscale.core.engines.layer_rules import bytes_per_token
 from kvscale.core.model.dtypes import KvDtype, kv_dtype
 from kvscale.core.model.presets import preset
 from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape, WeightGroup
+from kvscale.core.refusal import Refusal
 from kvscale.core.trace import find
 
 GIB = 1 << 30

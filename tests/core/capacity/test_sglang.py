@@ -8,18 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.devices.device import Device
-from kvscale.core.capacity.devices.table import find_device
+from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.capacity.engine import engine_capacity
 from kvscale.core.capacity.sglang.states import StateDemand, state_pool
 from kvscale.core.capacity.step_time import StepTime, step_time
+from kvscale.core.devices.device import Device
+from kvscale.core.devices.table import find_device
 from kvscale.core.engines.config import EngineConfig, EngineKind
 from kvscale.core.engines.options import SGLangOptions
 from kvscale.core.engines.sglang.rules import sglang_rules
 from kvscale.core.model.config_json import read_shape
 from kvscale.core.model.presets import preset
 from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape, WeightGroup
+from kvscale.core.refusal import Refusal
 from kvscale.core.trace import find
 
 GIB = 1 << 30

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from kvscale.core.capacity.ceiling import EngineCapacity
-from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.engine import engine_capacity
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.config import EngineConfig, EngineKind
 from kvscale.core.engines.options import SGLangOptions
 from kvscale.core.model.config_json import read_shape

@@ -7,8 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.roofline import SparseWeights, StepTime, chunk_pairs
 from kvscale.core.capacity.step_time import (
     COMPUTE_EFFICIENCY,
@@ -17,8 +15,10 @@ from kvscale.core.capacity.step_time import (
     step_seconds,
     step_time,
 )
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape, WeightGroup
+from kvscale.core.refusal import Refusal
 
 LENGTH = 131_072
 L4 = Device("NVIDIA-L4", 24 * 10**9, 300 * 10**9, 121 * 10**12)

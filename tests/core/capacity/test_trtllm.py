@@ -7,15 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.capacity.engine import engine_capacity
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.config import EngineConfig, EngineKind
 from kvscale.core.engines.options import TensorRtLlmOptions
 from kvscale.core.engines.trtllm.rules import trt_rules
 from kvscale.core.model.config_json import read_shape
 from kvscale.core.model.presets import preset
 from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape, WeightGroup
+from kvscale.core.refusal import Refusal
 
 GIB = 1 << 30
 CONFIGS = Path(__file__).parents[2] / "data" / "hf_configs"

@@ -9,7 +9,7 @@ from kvscale.core.decide.behavior import (
     within_tolerance,
 )
 from kvscale.core.decide.state import Recommendation, ScalingEvent
-from kvscale.core.spec import PolicySelect, PolicyType, Scaling, ScalingPolicy, ScalingRules
+from kvscale.core.scaling import PolicySelect, PolicyType, Scaling, ScalingPolicy, ScalingRules
 from support.scenario import T
 
 PODS, PERCENT = PolicyType.PODS, PolicyType.PERCENT

@@ -7,7 +7,7 @@ import pytest
 from kvscale.core.decide.arrivals import arrivals, fell_together
 from kvscale.core.decide.decide import decide
 from kvscale.core.decide.state import LoadPoint, PoolState
-from kvscale.core.spec import Scaling
+from kvscale.core.scaling import Scaling
 from kvscale.core.values import Known, Unknown
 from support.course import Course
 from support.scenario import KEY, T, one, pod, pods, pool, sample, settled, snapshot, spec

@@ -12,16 +12,16 @@ from kvscale.core.decide.bounds import sequences_bound
 from kvscale.core.decide.decide import decide
 from kvscale.core.decide.decision import Demand, Status
 from kvscale.core.decide.state import EngineProgress, Recommendation, ScalingEvent, State
-from kvscale.core.snapshot import Freeze, OtherScaler, PoolKey, Quota
-from kvscale.core.spec import (
+from kvscale.core.inventory import OtherScaler, Quota
+from kvscale.core.scaling import (
     Actuation,
-    Mode,
     PolicySelect,
     PolicyType,
     Scaling,
     ScalingPolicy,
     ScalingRules,
 )
+from kvscale.core.spec import Freeze, Mode, PoolKey
 from kvscale.core.values import Unknown
 from support.scenario import (
     GPU,

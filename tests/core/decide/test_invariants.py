@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvscale.core.decide.decide import decide
-from kvscale.core.snapshot import Freeze, PoolKey
-from kvscale.core.spec import Scaling
+from kvscale.core.scaling import Scaling
+from kvscale.core.spec import Freeze, PoolKey
 from kvscale.core.values import Known, Unknown
 from support.scenario import KEY, T, node, pod, pool, sample, settled, snapshot, spec, target
 

@@ -3,7 +3,7 @@
 from kvscale.core.decide import reasons
 from kvscale.core.decide.decide import decide
 from kvscale.core.decide.state import ScalingEvent
-from kvscale.core.spec import PolicyType, Scaling, ScalingPolicy, ScalingRules
+from kvscale.core.scaling import PolicyType, Scaling, ScalingPolicy, ScalingRules
 from kvscale.core.values import Unknown
 from support.scenario import KEY, T, one, pods, pool, sample, settled, snapshot, spec, target
 

@@ -1,7 +1,8 @@
 """Placement: a count that somebody else wrote does not hold up the round."""
 
 from kvscale.core.decide.placement import MOST_LOOKED_AT, Wish, place
-from kvscale.core.snapshot import NodeState, PodNeeds, PoolKey
+from kvscale.core.inventory import NodeState, PodNeeds
+from kvscale.core.spec import PoolKey
 from kvscale.core.values import Unknown
 
 KEY = PoolKey("ns", "llama")

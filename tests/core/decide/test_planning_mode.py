@@ -5,15 +5,17 @@ from dataclasses import replace
 
 import pytest
 
-from kvscale.core.capacity.devices.table import find_device
 from kvscale.core.capacity.engine import engine_capacity
 from kvscale.core.decide.blocks import EngineBlocks
 from kvscale.core.decide.declared import read_declared
+from kvscale.core.devices.table import find_device
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.presets import preset
-from kvscale.core.spec import LengthPercentiles, PlanningMode, Scaling, Traffic
+from kvscale.core.planning.growth import residents_allowed
+from kvscale.core.scaling import Scaling
+from kvscale.core.spec import PlanningMode
 from kvscale.core.trace import find
-from kvscale.core.traffic.growth import residents_allowed
+from kvscale.core.traffic.declared import LengthPercentiles, Traffic
 from kvscale.core.values import Unknown
 from support.scenario import one, pods, pool, sample, settled, snapshot, spec
 

@@ -8,8 +8,8 @@ import pytest
 from kvscale.core.decide.decide import decide
 from kvscale.core.decide.decision import Status
 from kvscale.core.decide.state import EngineProgress, State
-from kvscale.core.snapshot import Freeze
-from kvscale.core.spec import Actuation, Mode, PolicyType, Scaling, ScalingPolicy, ScalingRules
+from kvscale.core.scaling import Actuation, PolicyType, Scaling, ScalingPolicy, ScalingRules
+from kvscale.core.spec import Freeze, Mode
 from support.course import Course
 from support.scenario import (
     KEY,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kvscale.core.spec import PolicyType, Scaling, ScalingPolicy, ScalingRules
+from kvscale.core.scaling import PolicyType, Scaling, ScalingPolicy, ScalingRules
 from support.course import Course
 from support.scenario import spec
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from kvscale.core.decide.decide import decide
 from kvscale.core.decide.state import ScalingEvent
-from kvscale.core.snapshot import Quota
-from kvscale.core.spec import Scaling
+from kvscale.core.inventory import Quota
+from kvscale.core.scaling import Scaling
 from support.course import Course
 from support.pair import Pair
 from support.scenario import (

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.engines.boot_log import BootLog, boot_of_labels, parse_boot_log
 from kvscale.core.engines.config import EngineKind
+from kvscale.core.refusal import Refusal
 
 GIB = 1 << 30
 RED, OFF = "\x1b[1;31m", "\x1b[0m"

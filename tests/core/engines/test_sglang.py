@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.engines.sglang.fraction import (
     Launch,
     chunk_default,
@@ -13,6 +12,7 @@ from kvscale.core.engines.sglang.fraction import (
     prefill_graph_count,
 )
 from kvscale.core.engines.sglang.rules import NEWEST, sglang_rules
+from kvscale.core.refusal import Refusal
 
 H100, H200, B200, L4, A100_40, H20 = 81_559, 143_771, 183_359, 23_034, 40_960, 97_871
 

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.devices.device import Device
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.vllm.rules import (
     Rules,
     batch_defaults,
@@ -14,6 +13,7 @@ from kvscale.core.engines.vllm.rules import (
     second_runner,
 )
 from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape, WeightGroup
+from kvscale.core.refusal import Refusal
 
 GIB = 1 << 30
 

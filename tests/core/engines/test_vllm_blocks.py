@@ -4,12 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvscale.core.capacity.blocks import RULES, CacheFormat
-from kvscale.core.capacity.ceiling import Refusal
+from kvscale.core.engines.cache_format import CacheFormat
+from kvscale.core.engines.layer_rules import RULES
 from kvscale.core.engines.vllm.blocks import BlockDevice, BlockSize, block_size
 from kvscale.core.engines.vllm.rules import Rules, rules_of
 from kvscale.core.model.dtypes import kv_dtype
 from kvscale.core.model.shape import LayerGroup, LayerKind, StatePart
+from kvscale.core.refusal import Refusal
 
 FULL = LayerGroup(LayerKind.FULL_ATTENTION, 8, 8, 128, 128)
 LATENT = LayerGroup(LayerKind.MLA, 61, 1, 576, 0)

@@ -10,11 +10,12 @@ import pytest
 from tests.support.starts import refused, starts
 from tests.support.starts import shape as shape_of
 
-from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.capacity.engine import engine_capacity
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.shape import LayerGroup, LayerKind
+from kvscale.core.refusal import Refusal
 
 LLAMA = "meta-llama--Meta-Llama-3.1-8B"
 CONTEXT = "--decode-context-parallel-size"

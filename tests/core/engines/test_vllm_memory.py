@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvscale.core.capacity.devices.device import Device
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.vllm.graphs import Run, sizes
 from kvscale.core.engines.vllm.memory import Overhead, overhead
 from kvscale.core.engines.vllm.rules import Rules, rules_of

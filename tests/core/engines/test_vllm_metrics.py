@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvscale.core.engines.sample import EngineSample
 from kvscale.core.engines.vllm.metrics import (
     CACHE_CONFIG,
     KV_USAGE,
@@ -21,7 +22,6 @@ from kvscale.core.engines.vllm.metrics import (
     Series,
     read_pod,
 )
-from kvscale.core.snapshot import EngineSample
 from kvscale.core.values import Unknown
 
 DATA = Path(__file__).parents[2] / "data" / "metrics"

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.model.architectures.table import ARCHITECTURES
 from kvscale.core.model.config_json import read_shape
 from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape
+from kvscale.core.refusal import Refusal
 
 CONFIGS = Path(__file__).parents[2] / "data" / "hf_configs"
 

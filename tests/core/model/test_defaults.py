@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.model.config_json import read_shape
 from kvscale.core.model.shape import ModelShape
+from kvscale.core.refusal import Refusal
 
 CONFIGS = Path(__file__).parents[2] / "data" / "hf_configs"
 

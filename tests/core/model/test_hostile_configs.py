@@ -5,12 +5,13 @@ import time
 import pytest
 
 from bench.hostile_configs import Hostile, hostile_configs, slow_configs
-from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.devices.table import find_device
+from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.capacity.engine import engine_capacity
+from kvscale.core.devices.table import find_device
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.config_json import read_shape
 from kvscale.core.model.shape import ModelShape
+from kvscale.core.refusal import Refusal
 
 SEEDS = range(10)
 EACH = 1000

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.capacity.engine import engine_capacity
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.config import EngineConfig, EngineKind
 from kvscale.core.model.config_json import read_shape
 from kvscale.core.model.fields import Fields
 from kvscale.core.model.positions import Positions, read_positions
 from kvscale.core.model.shape import ModelShape
+from kvscale.core.refusal import Refusal
 
 CONFIGS = Path(__file__).parents[2] / "data"
 GIB = 1 << 30

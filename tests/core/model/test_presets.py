@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.model.catalogue import ALIASES, CONFIGS, ORIGIN_OF, ORIGINS
 from kvscale.core.model.config_json import read_shape
 from kvscale.core.model.presets import PRESET_NAMES, preset, preset_source
 from kvscale.core.model.shape import ModelShape
+from kvscale.core.refusal import Refusal
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "tests" / "data" / "hf_configs"

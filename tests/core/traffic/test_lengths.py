@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvscale.core.spec import LengthPercentiles
+from kvscale.core.traffic.declared import LengthPercentiles
 from kvscale.core.traffic.lengths import LEVELS, ONE, TAIL_RATIO, Fit, Lengths, fit, total
 from kvscale.core.values import Unknown
 

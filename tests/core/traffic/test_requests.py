@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvscale.core.spec import LengthPercentiles, Traffic
+from kvscale.core.traffic.declared import LengthPercentiles, Traffic
 from kvscale.core.traffic.lengths import Lengths
 from kvscale.core.traffic.profile import Profile, independent, profile
 from kvscale.core.traffic.requests import BIN, Requests, measured

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvscale.core.spec import LengthPercentiles
 from kvscale.core.trace import find
+from kvscale.core.traffic.declared import LengthPercentiles
 from kvscale.core.traffic.lengths import Fit, Lengths, fit
 from kvscale.core.traffic.residency import (
     PREFILL_SHARE_LIMIT,

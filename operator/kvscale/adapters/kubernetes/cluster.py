@@ -15,16 +15,11 @@ from kvscale.adapters.kubernetes.project.fields import mapping
 from kvscale.adapters.kubernetes.reflector import Pace, Reflector
 from kvscale.adapters.kubernetes.resources import Resource, object_path
 from kvscale.adapters.kubernetes.writes import Scaled, Writer
-from kvscale.core.snapshot import NodeState, PoolKey
+from kvscale.core.inventory import NodeState
+from kvscale.core.spec import PoolKey
 from kvscale.core.values import Unknown
-from kvscale.ports import (
-    ClusterView,
-    EventNote,
-    Json,
-    ScaleWrite,
-    WorkloadRecord,
-    WriteResult,
-)
+from kvscale.ports import ClusterView, EventNote, ScaleWrite, WriteResult
+from kvscale.records import Json, WorkloadRecord
 
 R = TypeVar("R")
 

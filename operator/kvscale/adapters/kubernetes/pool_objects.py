@@ -7,7 +7,7 @@ from kvscale.adapters.kubernetes.errors import ApiError
 from kvscale.adapters.kubernetes.project import Malformed
 from kvscale.adapters.kubernetes.resources import SCALABLE, object_path
 from kvscale.core.values import Unknown
-from kvscale.ports import WorkloadRecord
+from kvscale.records import WorkloadRecord
 
 Get = Callable[[str], Mapping[str, Any]]
 """An object by its path; raises ApiError, or ValueError of a path that is none."""

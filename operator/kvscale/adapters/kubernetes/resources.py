@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 from kvscale.adapters.kubernetes import project
 from kvscale.adapters.kubernetes.project.fields import Raw
-from kvscale.core.snapshot import NodeState, Quota
-from kvscale.ports import PodRecord, PoolObject, ScalerRecord, WorkloadRecord
+from kvscale.core.inventory import NodeState, Quota
+from kvscale.records import PodRecord, PoolObject, ScalerRecord, WorkloadRecord
 
 R = TypeVar("R")
 

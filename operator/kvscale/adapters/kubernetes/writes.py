@@ -15,8 +15,9 @@ from kvscale.adapters.kubernetes.resources import (
     Resource,
     object_path,
 )
-from kvscale.core.snapshot import PoolKey
-from kvscale.ports import Json, ScaleWrite, WriteOutcome, WriteResult
+from kvscale.core.spec import PoolKey
+from kvscale.ports import ScaleWrite, WriteOutcome, WriteResult
+from kvscale.records import Json
 
 _FORBIDDEN = 403
 _NOT_FOUND = 404

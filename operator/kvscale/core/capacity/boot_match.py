@@ -5,7 +5,7 @@ and is wrong, so what the log contradicts is refused, and both sides are named.
 """
 
 from kvscale.core.capacity.boot_model import other_model
-from kvscale.core.capacity.devices.device import Device
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.bands import GIB
 from kvscale.core.engines.boot_log import BootLog
 from kvscale.core.engines.config import EngineConfig, EngineKind

@@ -8,11 +8,11 @@ name ("Hermes-3-Llama-3.1-8B"), so names of two families are two models.
 import re
 from functools import lru_cache
 
-from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.engines.boot_log import BootLog
 from kvscale.core.model.architectures.table import ARCHITECTURES
 from kvscale.core.model.presets import PRESET_NAMES, preset
 from kvscale.core.model.shape import ModelShape
+from kvscale.core.refusal import Refusal
 
 _LIKE_PERCENT = 15
 """Parameters of one model under two names differ by less: added words, a vision tower."""

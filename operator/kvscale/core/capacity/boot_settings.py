@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.engines.boot_log import BootLog
 from kvscale.core.engines.config import EngineConfig, EngineKind
 from kvscale.core.model.checkpoint.quantization import canonical_method
 from kvscale.core.model.shape import ModelShape
+from kvscale.core.refusal import Refusal
 
 _LENGTHS = ("max_model_len", "max_seq_len", "context_length")
 _ONLINE = "fp8"

@@ -3,15 +3,16 @@
 from dataclasses import replace
 
 from kvscale.core.capacity.calibration import FIELD, Calibration
-from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.capacity.engine import engine_capacity
 from kvscale.core.capacity.vllm.budget import expected_overhead
 from kvscale.core.capacity.vllm.settings import resolve
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.bands import GIB
 from kvscale.core.engines.config import EngineConfig, EngineKind
 from kvscale.core.engines.vllm.memory import Overhead
 from kvscale.core.model.shape import ModelShape
+from kvscale.core.refusal import Refusal
 from kvscale.core.trace import Step
 from kvscale.core.values import Band
 

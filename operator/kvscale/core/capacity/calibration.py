@@ -15,15 +15,15 @@ from dataclasses import dataclass, replace
 from kvscale.core.capacity.boot_match import misfit, mismatch, other_weights
 from kvscale.core.capacity.boot_model import same_name
 from kvscale.core.capacity.boot_settings import booted_config, loads_otherwise
-from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.engine import engine_capacity
 from kvscale.core.capacity.vllm.settings import Settings, resolve
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.bands import GIB
 from kvscale.core.engines.boot_log import BootLog
 from kvscale.core.engines.config import EngineConfig, EngineKind
 from kvscale.core.engines.versions import LAST_PATCH, parse_version
 from kvscale.core.model.shape import ModelShape
+from kvscale.core.refusal import Refusal
 from kvscale.core.values import Band
 
 FIELD = "--calibrate"

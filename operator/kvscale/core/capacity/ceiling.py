@@ -9,21 +9,6 @@ from kvscale.core.values import Band
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why no number is given, and what to change.
-
-    Attributes:
-        reason: CamelCase and constant ("UnsupportedLayerKind", "ModelDoesNotFit", ...).
-        field: the setting at fault, in the user's own words ("--max-model-len", "layer_types").
-        message: one sentence with the mend.
-    """
-
-    reason: str
-    field: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class CacheGroup:
     """Layers that share a block table: every block of theirs is one block of the pool.
 
@@ -51,6 +36,11 @@ class CacheGroup:
     extra_blocks: int = 0
     ways: int = 1
     kinds: tuple[tuple[LayerKind, int], ...] = ()
+
+    @property
+    def layers_by_kind(self) -> tuple[tuple[LayerKind, int], ...]:
+        """Its layers, kind by kind."""
+        return self.kinds or ((self.kind, self.layers),)
 
     def blocks(self, tokens: int) -> int:
         """Blocks that the engine sets aside for one sequence of that many tokens."""

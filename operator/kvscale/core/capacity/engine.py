@@ -1,21 +1,56 @@
 """The engine's own number: the blocks of one engine, from shape, settings and device.
 
-One interface, a package per engine: `core.capacity.vllm`, `sglang`, `trtllm`.
+One interface, a package per engine: `core.capacity.vllm`, `sglang`, `trtllm`. A package is loaded
+when its engine is first asked about: most questions are about one, and start sooner for it.
 """
 
-from functools import lru_cache
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from importlib import import_module
+from types import MappingProxyType
+from typing import Protocol
 
-from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.devices.device import Device
-from kvscale.core.capacity.sglang.engine import sglang_capacity
-from kvscale.core.capacity.trtllm.engine import tensorrt_llm_capacity
-from kvscale.core.capacity.vllm.engine import vllm_capacity
+from kvscale.core.capacity.ceiling import EngineCapacity
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.config import EngineConfig, EngineKind
 from kvscale.core.model.shape import ModelShape
+from kvscale.core.refusal import Refusal
 from kvscale.core.values import Band
 
 CACHED = 4096
 """Answers kept: one per pool and template, with room for a large fleet."""
+
+
+class EngineRules(Protocol):
+    """What an engine's package answers; the arguments are those of `engine_capacity`."""
+
+    def __call__(
+        self,
+        shape: ModelShape,
+        engine: EngineConfig,
+        device: Device,
+        kv_memory_bytes: int | None,
+        *,
+        explained: bool,
+    ) -> EngineCapacity | Refusal:
+        """The capacity of one engine."""
+        ...
+
+
+_RULES: Mapping[EngineKind, tuple[str, str]] = MappingProxyType(
+    {
+        EngineKind.VLLM: ("kvscale.core.capacity.vllm.engine", "vllm_capacity"),
+        EngineKind.SGLANG: ("kvscale.core.capacity.sglang.engine", "sglang_capacity"),
+        EngineKind.TENSORRT_LLM: ("kvscale.core.capacity.trtllm.engine", "tensorrt_llm_capacity"),
+    }
+)
+
+
+@cache
+def _rules(kind: EngineKind) -> EngineRules:
+    module, function = _RULES[kind]
+    found: EngineRules = getattr(import_module(module), function)
+    return found
 
 
 @lru_cache(maxsize=CACHED)
@@ -41,11 +76,7 @@ def engine_capacity(
         The capacity with its trace, or a Refusal that names the setting at fault and the mend:
         whatever the engine itself would not start with, and what has no rule here.
     """
-    if engine.kind is EngineKind.SGLANG:
-        return sglang_capacity(shape, engine, device, kv_memory_bytes)
-    if engine.kind is EngineKind.TENSORRT_LLM:
-        return tensorrt_llm_capacity(shape, engine, device, kv_memory_bytes)
-    return vllm_capacity(shape, engine, device, kv_memory_bytes, explained=explained)
+    return _rules(engine.kind)(shape, engine, device, kv_memory_bytes, explained=explained)
 
 
 def sequences_at(capacity: EngineCapacity, tokens: int) -> Band:

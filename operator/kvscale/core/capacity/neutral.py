@@ -1,4 +1,4 @@
-"""What does not depend on which engine it is: the model as it is loaded, and its speed.
+"""What does not depend on which engine it is: the model as it is loaded.
 
 Settings are resolved once, by `core.capacity.vllm.settings`, in vLLM's terms; other engines take
 from there what is about the model (its formats, how it is split, how long it may be) and put
@@ -7,42 +7,13 @@ refusals into their own words.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
-from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.vllm.settings import Settings, resolve
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.config import EngineConfig, EngineKind
 from kvscale.core.model.dtypes import kv_dtype
 from kvscale.core.model.shape import ModelShape
-
-SGLANG_WORDS: Mapping[str, str] = MappingProxyType(
-    {
-        "--max-model-len": "--context-length",
-        "--max-num-seqs": "--max-running-requests",
-        "--max-num-batched-tokens": "--chunked-prefill-size",
-        "--tensor-parallel-size": "--tp-size",
-        "--pipeline-parallel-size": "--pp-size",
-        "--data-parallel-size": "--dp-size",
-        "--gpu-memory-utilization": "--mem-fraction-static",
-        "--block-size": "--page-size",
-        "--kv-cache-memory-bytes": "targets[].engine.kvCacheMemoryBytes",
-    }
-)
-TENSORRT_WORDS: Mapping[str, str] = MappingProxyType(
-    {
-        "--max-model-len": "--max_seq_len",
-        "--max-num-seqs": "--max_batch_size",
-        "--max-num-batched-tokens": "--max_num_tokens",
-        "--tensor-parallel-size": "--tp_size",
-        "--pipeline-parallel-size": "--pp_size",
-        "--data-parallel-size": "targets[].engine.dataParallel",
-        "--gpu-memory-utilization": "--kv_cache_free_gpu_memory_fraction",
-        "--block-size": "kv_cache_config.tokens_per_block",
-        "--kv-cache-dtype": "--kv_cache_dtype",
-        "--kv-cache-memory-bytes": "kv_cache_config.max_gpu_total_bytes",
-    }
-)
+from kvscale.core.refusal import Refusal
 
 
 def neutral(engine: EngineConfig) -> EngineConfig:

@@ -11,16 +11,16 @@ all-reduces move (only their latency counts), and KV writes.
 
 from functools import lru_cache
 
-from kvscale.core.capacity.blocks import bytes_per_sequence, bytes_per_token
-from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.neutral import neutral
 from kvscale.core.capacity.placement import group_bytes
 from kvscale.core.capacity.placement import stages as pipeline_stages
 from kvscale.core.capacity.roofline import SparseWeights, StepTime, chunk_pairs
 from kvscale.core.capacity.vllm.settings import resolve
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.config import EngineConfig
+from kvscale.core.engines.layer_rules import bytes_per_sequence, bytes_per_token
 from kvscale.core.model.shape import LayerKind, ModelShape
+from kvscale.core.refusal import Refusal
 
 __all__ = ["StepTime", "chunk_pairs", "prefill_seconds", "step_seconds", "step_time"]
 

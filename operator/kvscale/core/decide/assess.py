@@ -6,7 +6,7 @@ comes after it, and the limits of how far the target may move now come last (`li
 
 from dataclasses import replace
 
-from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
+from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.capacity.engine import engine_capacity
 from kvscale.core.decide import reasons
 from kvscale.core.decide.assessment import Assessment, Need, NotAssessed
@@ -24,6 +24,7 @@ from kvscale.core.decide.need import find_need, recommended
 from kvscale.core.decide.ownership import find_conflict, see_target
 from kvscale.core.decide.state import PoolState
 from kvscale.core.decide.supply import Supply, sort_pods
+from kvscale.core.refusal import Refusal
 from kvscale.core.snapshot import PoolSnapshot
 from kvscale.core.spec import Mode, PoolSpec, most_cautious
 from kvscale.core.values import Known, Unknown

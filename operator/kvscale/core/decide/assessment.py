@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
+from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.decide.blocks import EngineBlocks
 from kvscale.core.decide.decision import Bound
 from kvscale.core.decide.declared import Declared
@@ -12,6 +12,7 @@ from kvscale.core.decide.ownership import Conflict
 from kvscale.core.decide.placement import Wish
 from kvscale.core.decide.state import PoolState
 from kvscale.core.decide.supply import Supply
+from kvscale.core.refusal import Refusal
 from kvscale.core.snapshot import PoolSnapshot, TargetState
 from kvscale.core.spec import Mode, PoolSpec
 from kvscale.core.trace import Trace

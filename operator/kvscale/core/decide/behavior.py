@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 from kvscale.core.decide.state import Recommendation, ScalingEvent
-from kvscale.core.spec import PolicySelect, PolicyType, Scaling, ScalingRules
+from kvscale.core.scaling import PolicySelect, PolicyType, Scaling, ScalingRules
 
 MILLI = 1000
 

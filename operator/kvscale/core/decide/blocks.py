@@ -6,9 +6,11 @@ Rule 7: the engine's own block count, when reported, replaces the computed one; 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
+from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.decide.state import ReportedBlocks
-from kvscale.core.snapshot import EngineSample, PodState
+from kvscale.core.engines.sample import EngineSample
+from kvscale.core.refusal import Refusal
+from kvscale.core.snapshot import PodState
 from kvscale.core.trace import Step
 from kvscale.core.values import Known, Unknown
 

@@ -3,13 +3,14 @@
 All are set on every visit (Unknown is legal), adjectives or past participles; `Ready` sums up.
 """
 
-from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
+from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.decide import reasons
 from kvscale.core.decide.arrivals import tokens_per_minute
 from kvscale.core.decide.assessment import Assessment, NotAssessed
 from kvscale.core.decide.blocks import EngineBlocks
 from kvscale.core.decide.decision import Condition, Counts, Status
 from kvscale.core.decide.limits import Limited
+from kvscale.core.refusal import Refusal
 from kvscale.core.spec import Mode
 from kvscale.core.values import Unknown
 

@@ -20,8 +20,9 @@ from kvscale.core.decide.ownership import awaits_write
 from kvscale.core.decide.placement import Placement, place
 from kvscale.core.decide.state import PoolState, State
 from kvscale.core.decide.stock_out import back_off
-from kvscale.core.snapshot import PoolKey, Snapshot
-from kvscale.core.spec import Actuation, Mode
+from kvscale.core.scaling import Actuation
+from kvscale.core.snapshot import Snapshot
+from kvscale.core.spec import Mode, PoolKey
 from kvscale.core.trace import counted
 from kvscale.core.values import Unknown
 

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.snapshot import PoolKey
+from kvscale.core.capacity.ceiling import EngineCapacity
+from kvscale.core.refusal import Refusal
+from kvscale.core.spec import PoolKey
 from kvscale.core.trace import Trace
 from kvscale.core.values import Unknown
 

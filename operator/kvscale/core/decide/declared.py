@@ -5,17 +5,19 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import NormalDist
 
-from kvscale.core.capacity.ceiling import EngineCapacity, Refusal
-from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.decide import reasons
 from kvscale.core.decide.blocks import NULL_BLOCKS, EngineBlocks
 from kvscale.core.decide.demand import Footprint, Load
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.shape import ModelShape
+from kvscale.core.planning.floor import floor
+from kvscale.core.refusal import Refusal
 from kvscale.core.snapshot import PoolSnapshot
-from kvscale.core.spec import Planning, PoolSpec, Traffic
+from kvscale.core.spec import Planning, PoolSpec
 from kvscale.core.trace import Trace
-from kvscale.core.traffic.floor import floor
+from kvscale.core.traffic.declared import Traffic
 from kvscale.core.traffic.lengths import ONE, whole
 from kvscale.core.traffic.profile import Profile, profile
 from kvscale.core.values import Band, Unknown

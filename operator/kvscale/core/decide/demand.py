@@ -15,10 +15,11 @@ from kvscale.core.decide.decision import Demand
 from kvscale.core.decide.newcomers import counted_shares
 from kvscale.core.decide.state import EngineProgress
 from kvscale.core.decide.supply import Supply
-from kvscale.core.snapshot import PodMetrics, PodState
+from kvscale.core.engines.sample import PodMetrics
+from kvscale.core.planning.growth import planned_growth
+from kvscale.core.snapshot import PodState
 from kvscale.core.spec import Planning
 from kvscale.core.trace import Step, Trace
-from kvscale.core.traffic.growth import planned_growth
 from kvscale.core.values import Known, Unknown
 
 SAMPLE_MAX_AGE_SECONDS = 90.0

@@ -6,7 +6,7 @@ noderesources}. Preferred terms are not read: they rank nodes, they exclude none
 
 from collections.abc import Mapping
 
-from kvscale.core.snapshot import NodeState, PodNeeds, Requirement, Taint, Toleration
+from kvscale.core.inventory import NodeState, PodNeeds, Requirement, Taint, Toleration
 
 HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 

@@ -20,7 +20,7 @@ from kvscale.core.decide.demand import Load
 from kvscale.core.decide.placement import Placement
 from kvscale.core.decide.proof import Removal, objection, step
 from kvscale.core.decide.stock_out import keepable
-from kvscale.core.snapshot import Freeze
+from kvscale.core.spec import Freeze
 from kvscale.core.trace import Trace
 from kvscale.core.values import Unknown
 

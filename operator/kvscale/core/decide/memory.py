@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 from kvscale.core.decide.demand import SAMPLE_MAX_AGE_SECONDS, Load
 from kvscale.core.decide.state import EngineProgress, LoadPoint, PoolState, Recommendation
-from kvscale.core.snapshot import EngineSample, PodState, PoolSnapshot
+from kvscale.core.engines.sample import EngineSample
+from kvscale.core.snapshot import PodState, PoolSnapshot
 from kvscale.core.values import Known, Unknown
 
 LOAD_KEPT_SECONDS = 420.0

@@ -9,8 +9,9 @@ from kvscale.core.decide.decision import Bound
 from kvscale.core.decide.demand import Load
 from kvscale.core.decide.supply import startup_seconds
 from kvscale.core.decide.trend import find_trend, growth_until_ready
-from kvscale.core.spec import OnUnknown, TrafficSource
+from kvscale.core.scaling import OnUnknown
 from kvscale.core.trace import Step
+from kvscale.core.traffic.declared import TrafficSource
 from kvscale.core.values import Unknown
 
 FLOOR_AFTER_SECONDS = 300.0

@@ -9,7 +9,8 @@ asked to grow again.
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from kvscale.core.snapshot import PodMetrics, PodState
+from kvscale.core.engines.sample import PodMetrics
+from kvscale.core.snapshot import PodState
 from kvscale.core.values import Known
 
 

@@ -4,8 +4,10 @@ from dataclasses import dataclass, replace
 
 from kvscale.core.decide import reasons
 from kvscale.core.decide.state import KEPT_SCALINGS, PoolState, ScalingEvent
-from kvscale.core.snapshot import OtherScaler, PoolSnapshot, TargetState
-from kvscale.core.spec import Actuation, Mode, PoolSpec
+from kvscale.core.inventory import OtherScaler
+from kvscale.core.scaling import Actuation
+from kvscale.core.snapshot import PoolSnapshot, TargetState
+from kvscale.core.spec import Mode, PoolSpec
 
 OUR_MANAGER = "kvscale"
 """Field manager of our own writes."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kvscale.core.decide.fit import admits, has_room
-from kvscale.core.snapshot import NodeState, PodNeeds, PoolKey, Quota
+from kvscale.core.inventory import NodeState, PodNeeds, Quota
+from kvscale.core.spec import PoolKey
 from kvscale.core.trace import counted
 from kvscale.core.values import Unknown
 

@@ -12,8 +12,8 @@ from kvscale.core.decide.demand import Load
 from kvscale.core.decide.departure import serving_after
 from kvscale.core.decide.state import PoolState
 from kvscale.core.decide.supply import Supply
+from kvscale.core.scaling import Scaling
 from kvscale.core.snapshot import PodState, TargetState
-from kvscale.core.spec import Scaling
 from kvscale.core.trace import Step, counted
 
 MIN_WINDOW_SECONDS = 60.0

@@ -9,7 +9,7 @@ needs a complete window first).
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from kvscale.core.snapshot import PoolKey
+from kvscale.core.spec import PoolKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,13 @@
 """What a pod template says of the engine that it starts.
 
 The result holds settings as stated (None where they are not), and names every setting that is
-stated but cannot be read: such a value is never taken for a default.
+stated but cannot be read: such a value is never taken for a default. An engine's reader is loaded
+when a container starts that engine.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib import import_module
 from types import MappingProxyType
 
 from kvscale.core.engines.launch import (
@@ -16,10 +19,7 @@ from kvscale.core.engines.launch import (
     find_launches,
 )
 from kvscale.core.engines.server_arguments import ServerArguments, UnreadSetting
-from kvscale.core.engines.sglang.arguments import read_sglang
-from kvscale.core.engines.trtllm.arguments import read_tensorrt_llm
 from kvscale.core.engines.unread import shown
-from kvscale.core.engines.vllm.arguments import read_vllm
 from kvscale.core.values import Unknown
 
 __all__ = ["Container", "ServerArguments", "UnreadSetting", "choose_server", "read_arguments"]
@@ -80,9 +80,8 @@ def read_arguments(container: Container) -> ServerArguments | Unknown:
             "targets[].engine.kind and its settings, or start the engine by its own command",
         )
     launch = started.launches[0]
-    read = _READERS.get(launch.engine)
-    if read is not None:
-        return read(container, launch)
+    if launch.engine in _READERS:
+        return _reader(launch.engine)(container, launch)
     return Unknown(
         "EngineNotSupported",
         f"{where} runs {launch.engine}; the memory rules of {', '.join(_READERS)} are the only "
@@ -91,6 +90,19 @@ def read_arguments(container: Container) -> ServerArguments | Unknown:
     )
 
 
-_READERS: Mapping[str, Callable[[Container, Launch], ServerArguments | Unknown]] = MappingProxyType(
-    {VLLM: read_vllm, SGLANG: read_sglang, TENSORRT_LLM: read_tensorrt_llm}
+Reader = Callable[[Container, Launch], ServerArguments | Unknown]
+
+_READERS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        VLLM: ("kvscale.core.engines.vllm.arguments", "read_vllm"),
+        SGLANG: ("kvscale.core.engines.sglang.arguments", "read_sglang"),
+        TENSORRT_LLM: ("kvscale.core.engines.trtllm.arguments", "read_tensorrt_llm"),
+    }
 )
+
+
+@cache
+def _reader(engine: str) -> Reader:
+    module, function = _READERS[engine]
+    found: Reader = getattr(import_module(module), function)
+    return found

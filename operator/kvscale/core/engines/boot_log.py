@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.engines import boot_patterns as say
 from kvscale.core.engines.boot_arguments import fraction_milli, settings
 from kvscale.core.engines.config import EngineKind
+from kvscale.core.refusal import Refusal
 from kvscale.core.values import Band
 
 

@@ -5,6 +5,9 @@ from enum import StrEnum
 
 from kvscale.core.engines.options import SGLangOptions, TensorRtLlmOptions
 
+AUTO_LENGTH = -1
+"""A `max_model_len` that the engine shortens to what fits: `--max-model-len -1`, or `auto`."""
+
 
 class EngineKind(StrEnum):
     """Engines whose rules stand in this package."""
@@ -39,7 +42,7 @@ class EngineConfig:
         memory_utilization_milli: `--gpu-memory-utilization` in thousandths.
         kv_cache_memory_bytes: `--kv-cache-memory-bytes`, per device; makes the budget exact.
         kv_cache_dtype: `auto`, `fp8`, `fp8_e4m3`, `fp8_e5m2`, `bfloat16`, ...
-        max_model_len: longest sequence in tokens.
+        max_model_len: longest sequence in tokens; `AUTO_LENGTH`: what fits.
         max_num_seqs: largest running batch in sequences.
         max_num_batched_tokens: token budget of one step.
         block_size: tokens per KV block.

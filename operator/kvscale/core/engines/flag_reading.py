@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from kvscale.core.engines.config import AUTO_LENGTH
 from kvscale.core.engines.flag import FlagTable, Kind
 from kvscale.core.engines.unread import MARK, shown
 from kvscale.core.engines.vllm.flag_table import VLLM_FLAGS
-
-FITTED = -1
-"""A length that the engine fits to its memory itself."""
 
 _SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)([kKmMgGtT])")
 _DECIMAL = MappingProxyType({"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12})
@@ -123,7 +121,7 @@ def parse_value(kind: Kind, text: str) -> int | str | bool | None:
     if kind is Kind.SWITCH:
         return text == "true"
     if kind is Kind.LENGTH and text.lower() in {"-1", "auto"}:
-        return FITTED
+        return AUTO_LENGTH
     if kind is Kind.CHUNK and text == "-1":
         return None
     number = (

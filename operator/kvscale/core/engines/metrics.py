@@ -6,10 +6,10 @@ Pure: where the series come from (a scrape, Prometheus) is the adapters' busines
 from collections.abc import Callable, Iterable
 
 from kvscale.core.engines.metric_series import Series
+from kvscale.core.engines.sample import PodMetrics
 from kvscale.core.engines.sglang import metrics as sglang
 from kvscale.core.engines.trtllm import metrics as trtllm
 from kvscale.core.engines.vllm import metrics as vllm
-from kvscale.core.snapshot import PodMetrics
 from kvscale.core.values import Unknown
 
 __all__ = ["ENGINE_LABELS", "SERIES_NAMES", "USAGE_NAMES", "Series", "read_pod"]

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.model.architectures.table import ARCHITECTURES, Architecture
 from kvscale.core.model.checkpoint.quantization import read_quantization
 from kvscale.core.model.defaults import with_class_defaults
@@ -20,6 +19,7 @@ from kvscale.core.model.weights.dimensions import (
 )
 from kvscale.core.model.weights.groups import weight_groups
 from kvscale.core.model.weights.vision.table import vision_groups
+from kvscale.core.refusal import Refusal
 
 MOST_LETTERS = 100
 """Letters of an architecture's name that are compared with the known ones."""

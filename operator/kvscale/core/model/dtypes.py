@@ -60,7 +60,7 @@ _KV = {
     "fp8_per_token_head": KvDtype("fp8_per_token_head", 8_000, 4, latent=False),
     # 4 bits and one fp8 scale per 16 elements.
     "nvfp4": KvDtype("nvfp4", 4_500, latent=False),
-    # Packed rows of sparse MLA, whose size `core.capacity.blocks` knows.
+    # Packed rows of sparse MLA, whose size `core.engines.layer_rules` knows.
     "fp8_ds_mla": KvDtype("fp8_ds_mla", 8_000, latent_only=True),
     "nvfp4_ds_mla": KvDtype("nvfp4_ds_mla", 4_500, latent_only=True),
 }

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from kvscale.core.capacity.ceiling import Refusal
+from kvscale.core.refusal import Refusal
 
 SHOWN = 60
 """Characters of a bad value that a message repeats."""

@@ -10,10 +10,10 @@ import json
 from difflib import get_close_matches
 from functools import lru_cache
 
-from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.model.catalogue import ALIASES, CONFIGS, ORIGIN_OF, ORIGINS
 from kvscale.core.model.config_json import read_shape
 from kvscale.core.model.shape import ModelShape
+from kvscale.core.refusal import Refusal
 
 MOST_CHARACTERS = 200
 PROPOSALS = 3

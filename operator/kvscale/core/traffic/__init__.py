@@ -1,1 +1,1 @@
-"""What the traffic asks for: length distributions, residency, floors."""
+"""What traffic looks like: length distributions, residency, the sum of many."""

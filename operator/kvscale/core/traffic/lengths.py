@@ -18,8 +18,8 @@ from itertools import accumulate, pairwise
 from operator import mul
 from statistics import NormalDist
 
-from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.spec import LengthPercentiles
+from kvscale.core.refusal import Refusal
+from kvscale.core.traffic.declared import LengthPercentiles
 from kvscale.core.values import Unknown
 
 ONE = 10_000

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from operator import mul
 
-from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.spec import LengthPercentiles, Traffic
+from kvscale.core.refusal import Refusal
+from kvscale.core.traffic.declared import LengthPercentiles, Traffic
 from kvscale.core.traffic.lengths import (
     ONE,
     Fit,

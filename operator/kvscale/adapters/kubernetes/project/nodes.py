@@ -10,7 +10,7 @@ from kvscale.adapters.kubernetes.project.fields import (
     text,
 )
 from kvscale.adapters.kubernetes.project.quantities import amounts
-from kvscale.core.snapshot import NodeState, Taint
+from kvscale.core.inventory import NodeState, Taint
 
 LEAVING_TAINTS = frozenset(
     {

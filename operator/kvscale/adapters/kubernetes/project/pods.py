@@ -15,7 +15,7 @@ from kvscale.adapters.kubernetes.project.fields import (
     whole,
 )
 from kvscale.adapters.kubernetes.project.quantities import pod_requests
-from kvscale.ports import PodRecord
+from kvscale.records import PodRecord
 
 _TERMINAL = frozenset({"Succeeded", "Failed"})
 _ON_THE_WAY = frozenset({"PodInitializing", "ContainerCreating"})

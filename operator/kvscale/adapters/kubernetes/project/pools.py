@@ -1,8 +1,8 @@
 """InferencePools: identity and annotations; spec and status stay raw for the parser."""
 
 from kvscale.adapters.kubernetes.project.fields import Raw, mapping, required, text, whole
-from kvscale.core.snapshot import PoolKey
-from kvscale.ports import PoolObject
+from kvscale.core.spec import PoolKey
+from kvscale.records import PoolObject
 
 
 def project_pool(raw: Raw) -> PoolObject | None:

@@ -2,7 +2,7 @@
 
 from kvscale.adapters.kubernetes.project.fields import Raw, mapping, required, texts
 from kvscale.adapters.kubernetes.project.quantities import amounts
-from kvscale.core.snapshot import Quota
+from kvscale.core.inventory import Quota
 
 _SCOPES_OF_SERVERS = frozenset({"NotTerminating", "NotBestEffort"})
 """Scopes that a server's pods fall under: they run for ever and request resources."""

@@ -1,8 +1,8 @@
 """Other controllers of a replica count: HorizontalPodAutoscalers and KEDA's ScaledObjects."""
 
 from kvscale.adapters.kubernetes.project.fields import Raw, mapping, required, text, whole
-from kvscale.core.snapshot import OtherScaler
-from kvscale.ports import ScalerRecord, WorkloadRef
+from kvscale.core.inventory import OtherScaler
+from kvscale.records import ScalerRecord, WorkloadRef
 
 _PAUSED = "autoscaling.keda.sh/paused"
 _PAUSED_AT = "autoscaling.keda.sh/paused-replicas"

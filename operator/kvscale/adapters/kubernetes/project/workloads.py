@@ -16,8 +16,8 @@ from kvscale.adapters.kubernetes.project.fields import (
     whole,
 )
 from kvscale.adapters.kubernetes.project.quantities import container_requests, pod_requests
-from kvscale.core.snapshot import PodNeeds, Requirement, Toleration
-from kvscale.ports import ContainerRecord, EnvVar, WorkloadRecord, WorkloadRef
+from kvscale.core.inventory import PodNeeds, Requirement, Toleration
+from kvscale.records import ContainerRecord, EnvVar, WorkloadRecord, WorkloadRef
 
 
 def project_workload(kind: str, raw: Raw) -> WorkloadRecord:

@@ -7,9 +7,10 @@ key beside it. States are priced by srt/configs/mamba_utils.py, mamba_cache_per_
 
 from dataclasses import dataclass, replace
 
-from kvscale.core.capacity.blocks import RULES, CacheFormat
 from kvscale.core.capacity.placement import Stage, stage_groups
+from kvscale.core.engines.cache_format import CacheFormat
 from kvscale.core.engines.config import EngineConfig
+from kvscale.core.engines.layer_rules import RULES
 from kvscale.core.engines.options import SGLangOptions
 from kvscale.core.engines.sglang.rules import SGLangRules
 from kvscale.core.engines.versions import version_text

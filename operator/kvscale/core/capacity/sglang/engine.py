@@ -8,8 +8,7 @@ srt/mem_cache/kv_cache_configurator.py and srt/model_executor/pool_configurator.
 
 from dataclasses import dataclass, replace
 
-from kvscale.core.capacity.ceiling import CacheGroup, EngineCapacity, Refusal
-from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.ceiling import CacheGroup, EngineCapacity
 from kvscale.core.capacity.placement import Stage, group_bytes, stages
 from kvscale.core.capacity.sglang.cells import Cells, cells
 from kvscale.core.capacity.sglang.pools import (
@@ -26,11 +25,13 @@ from kvscale.core.capacity.sglang.states import (
     state_share,
 )
 from kvscale.core.capacity.sglang.steps import Account, trace
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.bands import GIB
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.sglang.memory import Load, load_memory
 from kvscale.core.model.fields import Refused
 from kvscale.core.model.shape import ModelShape
+from kvscale.core.refusal import Refusal
 from kvscale.core.values import Band
 
 MIB = 1 << 20
@@ -65,7 +66,9 @@ def sglang_capacity(
     shape: ModelShape,
     engine: EngineConfig,
     device: Device,
-    kv_memory_bytes: int | None = None,
+    kv_memory_bytes: int | None,
+    *,
+    explained: bool,
 ) -> EngineCapacity | Refusal:
     """What one SGLang engine (one KV pool) holds; see `engine_capacity`."""
     settings = resolve_sglang(shape, engine, device)
@@ -88,7 +91,7 @@ def sglang_capacity(
     tightest = min(rooms, key=lambda room: room.tokens.expected)
     if tightest.tokens.high <= 0:
         return _does_not_fit(settings, tightest, device)
-    return _capacity(settings, engine, device, tightest, rooms)
+    return _capacity(settings, engine, device, tightest, rooms, explained=explained)
 
 
 def _room(
@@ -182,6 +185,8 @@ def _capacity(
     device: Device,
     room: _Room,
     rooms: list[_Room],
+    *,
+    explained: bool,
 ) -> EngineCapacity | Refusal:
     page = settings.page_tokens
     tokens = Band(
@@ -237,7 +242,7 @@ def _capacity(
         max_concurrency_milli=Band(
             *(1000 * n // needed for n in (blocks.low, blocks.expected, blocks.high))
         ),
-        trace=trace(settings, account),
+        trace=trace(settings, account) if explained else (),
     )
 
 

@@ -1,12 +1,13 @@
 """The settings of an SGLang server, resolved: what was left open, filled with its own defaults."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
-from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.drafts import with_drafts
-from kvscale.core.capacity.neutral import SGLANG_WORDS, resolve_model
+from kvscale.core.capacity.neutral import resolve_model
 from kvscale.core.capacity.sglang.cells import sglang_kv, sglang_options
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.options import SGLangOptions
 from kvscale.core.engines.sglang.fraction import (
@@ -21,11 +22,27 @@ from kvscale.core.engines.sglang.rules import SGLangRules, sglang_rules
 from kvscale.core.model.dtypes import KvDtype
 from kvscale.core.model.fields import Refused
 from kvscale.core.model.shape import LayerKind, ModelShape
+from kvscale.core.refusal import Refusal
 
 MOST = 1 << 31
 PPM = 1_000_000
 SPECULATIVE_REQUESTS = 48
 """Default of `--max-running-requests` with speculation (arg_groups/speculative_hook.py)."""
+
+_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "--max-model-len": "--context-length",
+        "--max-num-seqs": "--max-running-requests",
+        "--max-num-batched-tokens": "--chunked-prefill-size",
+        "--tensor-parallel-size": "--tp-size",
+        "--pipeline-parallel-size": "--pp-size",
+        "--data-parallel-size": "--dp-size",
+        "--gpu-memory-utilization": "--mem-fraction-static",
+        "--block-size": "--page-size",
+        "--kv-cache-memory-bytes": "targets[].engine.kvCacheMemoryBytes",
+    }
+)
+"""vLLM's names of settings, as SGLang calls them."""
 
 _VISION = (24, 1152)
 """Layers and width of the vision tower that a multimodal model is taken to have: SGLang reads keys
@@ -145,7 +162,7 @@ def resolve_sglang(
     rules = sglang_rules(engine.version)
     if isinstance(rules, Refusal):
         return rules
-    model = resolve_model(shape, engine, device, SGLANG_WORDS)
+    model = resolve_model(shape, engine, device, _WORDS)
     if isinstance(model, Refusal):
         return model
     try:

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.placement import Stage
 from kvscale.core.capacity.sglang.cells import Cells
 from kvscale.core.capacity.sglang.settings import PPM, SGLangSettings
 from kvscale.core.capacity.sglang.states import StatePool
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.sglang.fraction import device_mib
 from kvscale.core.engines.sglang.memory import Load
 from kvscale.core.trace import Scalar, Step, Trace

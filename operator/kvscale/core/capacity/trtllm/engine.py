@@ -6,21 +6,25 @@ _torch/pyexecutor/resource_manager.py, calculate_max_num_blocks_for_vswa). The P
 engine built ahead is refused.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
-from kvscale.core.capacity.blocks import RULES, CacheFormat
-from kvscale.core.capacity.ceiling import CacheGroup, EngineCapacity, Refusal
-from kvscale.core.capacity.devices.device import Device
-from kvscale.core.capacity.neutral import TENSORRT_WORDS, resolve_model
+from kvscale.core.capacity.ceiling import CacheGroup, EngineCapacity
+from kvscale.core.capacity.neutral import resolve_model
 from kvscale.core.capacity.placement import Stage, group_bytes, stage_groups, stages
 from kvscale.core.capacity.pools import Pool
 from kvscale.core.capacity.trtllm.settings import TrtSettings, kept_window, resolve_tensorrt
 from kvscale.core.capacity.trtllm.steps import TrtRoom, trace
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.bands import GIB
+from kvscale.core.engines.cache_format import CacheFormat
 from kvscale.core.engines.config import EngineConfig
+from kvscale.core.engines.layer_rules import RULES
 from kvscale.core.engines.trtllm.rules import peak_beside_weights, trt_rules
 from kvscale.core.model.fields import Refused
 from kvscale.core.model.shape import LayerKind, ModelShape
+from kvscale.core.refusal import Refusal
 from kvscale.core.values import Band
 
 _KINDS = frozenset({
@@ -29,14 +33,36 @@ _KINDS = frozenset({
 })  # fmt: skip
 
 
+_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "--max-model-len": "--max_seq_len",
+        "--max-num-seqs": "--max_batch_size",
+        "--max-num-batched-tokens": "--max_num_tokens",
+        "--tensor-parallel-size": "--tp_size",
+        "--pipeline-parallel-size": "--pp_size",
+        "--data-parallel-size": "targets[].engine.dataParallel",
+        "--gpu-memory-utilization": "--kv_cache_free_gpu_memory_fraction",
+        "--block-size": "kv_cache_config.tokens_per_block",
+        "--kv-cache-dtype": "--kv_cache_dtype",
+        "--kv-cache-memory-bytes": "kv_cache_config.max_gpu_total_bytes",
+    }
+)
+"""vLLM's names of settings, as TensorRT-LLM calls them."""
+
+
 def tensorrt_llm_capacity(
-    shape: ModelShape, engine: EngineConfig, device: Device, kv_memory_bytes: int | None = None
+    shape: ModelShape,
+    engine: EngineConfig,
+    device: Device,
+    kv_memory_bytes: int | None,
+    *,
+    explained: bool,
 ) -> EngineCapacity | Refusal:
     """What one TensorRT-LLM engine (one KV pool) holds; see `engine_capacity`."""
     rules = trt_rules(engine.version)
     if isinstance(rules, Refusal):
         return rules
-    model = resolve_model(shape, engine, device, TENSORRT_WORDS)
+    model = resolve_model(shape, engine, device, _WORDS)
     if isinstance(model, Refusal):
         return model
     given = engine.kv_cache_memory_bytes if kv_memory_bytes is None else kv_memory_bytes
@@ -52,7 +78,8 @@ def tensorrt_llm_capacity(
             _room(settings, engine, device, stage, given)
             for stage in stages(model.shape.layers, engine.pipeline_parallel)
         ]
-        return _capacity(settings, engine, device, rooms, exact=given is not None)
+        exact = given is not None
+        return _capacity(settings, engine, device, rooms, exact=exact, explained=explained)
     except Refused as refused:
         return refused.refusal
 
@@ -111,6 +138,7 @@ def _capacity(
     rooms: list[TrtRoom],
     *,
     exact: bool,
+    explained: bool,
 ) -> EngineCapacity:
     block, length = settings.block_tokens, settings.max_model_len
     found = [
@@ -172,5 +200,5 @@ def _capacity(
         max_concurrency_milli=Band(
             *(1000 * n // needed for n in (blocks.low, blocks.expected, blocks.high))
         ),
-        trace=trace(settings, device, room, blocks, exact=exact),
+        trace=trace(settings, device, room, blocks, exact=exact) if explained else (),
     )

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.placement import Stage
 from kvscale.core.capacity.trtllm.settings import TrtSettings
+from kvscale.core.devices.device import Device
 from kvscale.core.model.shape import LayerGroup
 from kvscale.core.trace import Step, Trace
 from kvscale.core.values import Band

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from kvscale.core.capacity.blocks import RULES
 from kvscale.core.capacity.ceiling import CacheGroup
 from kvscale.core.capacity.placement import Stage
 from kvscale.core.capacity.vllm.grouping import Table, layer_caches, layers_within, tables
 from kvscale.core.capacity.vllm.settings import Settings
 from kvscale.core.engines.config import EngineConfig
+from kvscale.core.engines.layer_rules import RULES
 from kvscale.core.model.fields import Refused
 from kvscale.core.model.shape import LayerKind
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.placement import Stage, group_bytes
 from kvscale.core.capacity.vllm.settings import Settings
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.bands import GIB
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.vllm.graphs import Run

@@ -1,7 +1,6 @@
 """The blocks of one vLLM engine, from shape, settings and device."""
 
-from kvscale.core.capacity.ceiling import CacheGroup, EngineCapacity, Refusal
-from kvscale.core.capacity.devices.device import Device
+from kvscale.core.capacity.ceiling import CacheGroup, EngineCapacity
 from kvscale.core.capacity.placement import stages
 from kvscale.core.capacity.vllm.allocation import (
     allocate,
@@ -13,11 +12,13 @@ from kvscale.core.capacity.vllm.allocation import (
 from kvscale.core.capacity.vllm.budget import Budget, kv_budget
 from kvscale.core.capacity.vllm.settings import Settings, resolve
 from kvscale.core.capacity.vllm.steps import Ceiling, StageRoom, block_steps, page_steps
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.bands import GIB
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.vllm.rules import RESERVED_BLOCKS, printed_tokens
 from kvscale.core.model.fields import Refused
 from kvscale.core.model.shape import ModelShape
+from kvscale.core.refusal import Refusal
 from kvscale.core.values import Band
 
 

@@ -9,7 +9,8 @@ functions that it calls, named below.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kvscale.core.capacity.blocks import RULES, CacheFormat
+from kvscale.core.engines.cache_format import CacheFormat
+from kvscale.core.engines.layer_rules import RULES
 from kvscale.core.engines.vllm.allocation import TableRules
 from kvscale.core.model.fields import Refused
 from kvscale.core.model.shape import LayerGroup, LayerKind

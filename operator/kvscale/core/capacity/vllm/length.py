@@ -1,14 +1,11 @@
 """The longest sequence that vLLM serves: what is asked for, within what the model was made for."""
 
-from kvscale.core.engines.config import EngineConfig
+from kvscale.core.engines.config import AUTO_LENGTH, EngineConfig
 from kvscale.core.engines.vllm.rules import Rules
 from kvscale.core.model.fields import Refused
 from kvscale.core.model.shape import ModelShape
 
 MOST_TOKENS = 1 << 31
-AUTO_LENGTH = -1
-"""`--max-model-len -1` (or "auto"): the longest sequence that fits."""
-
 YARN_IS_COUNTED = (0, 30, 0)
 """From here on the positions that a config states count YaRN's factor (config/model.py)."""
 LONG_ROPE_IS_SPARED = (0, 11, 1)

@@ -4,16 +4,16 @@ Everything that the engine itself would refuse at its start is refused here, in 
 the setting.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
-from kvscale.core.capacity.blocks import CacheFormat, Scheduling
-from kvscale.core.capacity.ceiling import Refusal
-from kvscale.core.capacity.devices.device import Device
 from kvscale.core.capacity.drafts import with_drafts
 from kvscale.core.capacity.placement import check_parallel
-from kvscale.core.capacity.vllm.length import AUTO_LENGTH, MOST_TOKENS, model_length
-from kvscale.core.engines.config import EngineConfig
+from kvscale.core.capacity.vllm.length import MOST_TOKENS, model_length
+from kvscale.core.capacity.vllm.loading import kv_storage, loaded, stored_on
+from kvscale.core.devices.device import Device
+from kvscale.core.engines.cache_format import CacheFormat, Scheduling
+from kvscale.core.engines.config import AUTO_LENGTH, EngineConfig
 from kvscale.core.engines.vllm.allocation import (
     TableRules,
     scheduling,
@@ -22,13 +22,12 @@ from kvscale.core.engines.vllm.allocation import (
 )
 from kvscale.core.engines.vllm.blocks import IMAGE_PREFIX, BlockDevice, block_size
 from kvscale.core.engines.vllm.checks import first_refusal
-from kvscale.core.engines.vllm.kernels import automatic_dtype
 from kvscale.core.engines.vllm.rules import Rules, batch_defaults, rules_of
 from kvscale.core.engines.vllm.start import Start, capability_of, kinds_of
-from kvscale.core.model.checkpoint.quantization import canonical_method
-from kvscale.core.model.dtypes import BITS, KV_DTYPES, KvDtype, canonical, kv_dtype
+from kvscale.core.model.dtypes import BITS, KvDtype, canonical
 from kvscale.core.model.fields import Refused
-from kvscale.core.model.shape import LayerKind, ModelShape
+from kvscale.core.model.shape import ModelShape
+from kvscale.core.refusal import Refusal
 
 T = TypeVar("T")
 
@@ -66,108 +65,6 @@ class Settings:
     max_num_seqs: int
     max_num_batched_tokens: int
     assumptions: tuple[str, ...]
-
-
-def _stored_on(shape: ModelShape, device: Device) -> ModelShape:
-    """The model with the padding that the kernels of that device's generation need."""
-    if not any(group.padded for group in shape.weight_groups):
-        return shape
-    major = device.compute_capability.partition(".")[0]
-    return replace(
-        shape,
-        weight_groups=tuple(
-            group.on_device(int(major) if major.isdecimal() else None)
-            for group in shape.weight_groups
-        ),
-    )
-
-
-def _loaded(shape: ModelShape, engine: EngineConfig, capability: str) -> ModelShape:
-    """The model as the engine loads it: `--dtype` and `--quantization` applied."""
-    groups = shape.weight_groups
-    dtype = canonical(engine.dtype)
-    if dtype == "auto":
-        dtype = automatic_dtype(shape, capability)
-    elif dtype not in BITS:
-        raise Refused(
-            "InvalidDtype", "--dtype", f"--dtype is {engine.dtype[:40]!r}; use {', '.join(BITS)}"
-        )
-    if BITS.get(dtype) != BITS.get(shape.dtype):
-        plain = BITS.get(shape.dtype)
-        groups = tuple(
-            replace(group, bits_per_parameter_milli=BITS[dtype])
-            if group.bits_per_parameter_milli == plain
-            else group
-            for group in groups
-        )
-    wanted = canonical_method(engine.quantization or "")
-    if wanted and not shape.quantization and shape.architecture:
-        if wanted != "fp8":
-            raise Refused(
-                "UnsupportedQuantization",
-                "--quantization",
-                f"--quantization is {wanted[:40]!r} but the checkpoint is not quantised; only fp8 "
-                "is known to be made while loading. Name the quantised checkpoint",
-            )
-        groups = tuple(
-            replace(g, bits_per_parameter_milli=8_000) if g.quantizable else g for g in groups
-        )
-    elif wanted and shape.quantization and wanted != shape.quantization:
-        raise Refused(
-            "UnsupportedQuantization",
-            "--quantization",
-            f"--quantization is {wanted[:40]!r} but the checkpoint is in {shape.quantization}; "
-            "leave it out",
-        )
-    if groups is shape.weight_groups and dtype == shape.dtype:
-        return shape
-    follows = canonical(shape.kv_cache_dtype) == canonical(shape.dtype)
-    return replace(
-        shape,
-        weight_groups=groups,
-        kv_cache_dtype=dtype if follows else shape.kv_cache_dtype,
-        dtype=dtype,
-    )
-
-
-def _kv(shape: ModelShape, engine: EngineConfig, capability: str) -> KvDtype:
-    auto = engine.kv_cache_dtype == "auto"
-    name = shape.kv_cache_dtype if auto else engine.kv_cache_dtype
-    kinds = {group.kind for group in shape.layer_groups}
-    if LayerKind.MLA in kinds and LayerKind.SPARSE_INDEXER in kinds:
-        name = _sparse_latent_dtype(shape, name, capability, auto=auto)
-    kv = kv_dtype(name)
-    if kv is None:
-        raise Refused(
-            "UnsupportedKvCacheDtype",
-            "--kv-cache-dtype",
-            f"--kv-cache-dtype is {name[:40]!r}, whose page size is not known for this model; "
-            f"known are auto, {', '.join(KV_DTYPES)}",
-        )
-    latent = LayerKind.MLA in kinds
-    if (latent and not kv.latent) or (not latent and kv.latent_only):
-        what = "which MLA has no kernel for" if latent else "a format of latents only"
-        raise Refused(
-            "UnsupportedKvCacheDtype",
-            "--kv-cache-dtype",
-            f"--kv-cache-dtype is {kv.name}, {what}; use auto or fp8",
-        )
-    return kv
-
-
-def _sparse_latent_dtype(shape: ModelShape, name: str, capability: str, *, auto: bool) -> str:
-    """The format that the sparse MLA backend of the device makes of a dtype.
-
-    vllm v0.32.0 mla_attention.py, _canonicalize_sparse_mla_kv_cache_dtype, and models/config.py:
-    FlashMLA (9.x) serves fp8 that the user asks for in a packed format, and fp8 that the
-    checkpoint asks for as it is; 12.x packs always; GLM takes fp8 by default on 10.x.
-    """
-    major = capability.split(".", maxsplit=1)[0]
-    if major == "12" or (major != "10" and name.startswith("fp8") and not auto):
-        return "fp8_ds_mla"
-    if major == "10" and auto and shape.architecture == "GlmMoeDsaForCausalLM":
-        return "fp8"
-    return name
 
 
 def _batch(
@@ -243,22 +140,22 @@ def _resolve(shape: ModelShape, engine: EngineConfig, device: Device) -> Setting
     rules = _given(rules_of(engine.version))
     check_parallel(shape, engine)
     capability = device.compute_capability
-    loaded = with_drafts(_loaded(_stored_on(shape, device), engine, capability), engine)
-    kv = _kv(loaded, engine, capability)
-    _check(Start(rules, loaded, engine, kv.name, capability_of(capability), kinds_of(loaded)))
-    cache = _cache_format(kv, loaded, engine)
-    grid = state_grid(rules, loaded, engine, capability)
-    beside = BlockDevice(capability, grid, loaded.architecture in IMAGE_PREFIX)
-    block = _given(block_size(rules, engine.block_size, loaded.layer_groups, cache, beside))
+    model = with_drafts(loaded(stored_on(shape, device), engine, capability), engine)
+    kv = kv_storage(model, engine, capability)
+    _check(Start(rules, model, engine, kv.name, capability_of(capability), kinds_of(model)))
+    cache = _cache_format(kv, model, engine)
+    grid = state_grid(rules, model, engine, capability)
+    beside = BlockDevice(capability, grid, model.architecture in IMAGE_PREFIX)
+    block = _given(block_size(rules, engine.block_size, model.layer_groups, cache, beside))
     utilization = _utilization(engine, rules)
-    length = model_length(rules, loaded, engine)
+    length = model_length(rules, model, engine)
     tokens, seqs = _batch(engine, rules, device, length)
     return Settings(
         rules=rules,
-        shape=loaded,
+        shape=model,
         kv=kv,
         cache=cache,
-        scheduling=scheduling(rules, loaded, engine, tokens, capability),
+        scheduling=scheduling(rules, model, engine, tokens, capability),
         tables=table_rules(rules, engine),
         block_tokens=block.tokens,
         block_reason=block.why,

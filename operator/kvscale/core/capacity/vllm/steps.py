@@ -2,17 +2,17 @@
 
 from dataclasses import dataclass
 
-from kvscale.core.capacity.blocks import (
-    RULES,
-    bytes_per_token,
-    device_kv_heads,
-    state_bits_milli,
-)
 from kvscale.core.capacity.ceiling import CacheGroup
 from kvscale.core.capacity.placement import Stage
 from kvscale.core.capacity.vllm.budget import Budget
 from kvscale.core.capacity.vllm.settings import Settings
 from kvscale.core.engines.config import EngineConfig
+from kvscale.core.engines.layer_rules import (
+    RULES,
+    bytes_per_token,
+    device_kv_heads,
+    state_bits_milli,
+)
 from kvscale.core.engines.vllm.rules import RESERVED_BLOCKS
 from kvscale.core.model.shape import LayerGroup, LayerKind
 from kvscale.core.trace import Scalar, Step, Trace

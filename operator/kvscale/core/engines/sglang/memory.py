@@ -36,7 +36,7 @@ Observed, GiB per device:
 
 from dataclasses import dataclass
 
-from kvscale.core.capacity.devices.device import Device
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.bands import GIB, gib
 from kvscale.core.engines.options import SGLangOptions
 from kvscale.core.engines.sglang.rules import SGLangRules

@@ -18,7 +18,7 @@ from kvscale.core.engines.metric_series import (
     counter,
     of_model,
 )
-from kvscale.core.snapshot import EngineSample, PodMetrics
+from kvscale.core.engines.sample import EngineSample, PodMetrics
 from kvscale.core.values import Unknown
 
 TOKEN_USAGE = "sglang:token_usage"  # noqa: S105 - a metric

@@ -27,8 +27,8 @@ the older row.
 
 from dataclasses import dataclass
 
-from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.engines.versions import LAST_PATCH, Version, parse_version, version_text
+from kvscale.core.refusal import Refusal
 
 OLDEST: Version = (0, 4, 0)
 NEWEST: Version = (0, 5, 23)

@@ -14,7 +14,7 @@ from kvscale.core.engines.metric_series import (
     counter,
     of_model,
 )
-from kvscale.core.snapshot import EngineSample, PodMetrics
+from kvscale.core.engines.sample import EngineSample, PodMetrics
 from kvscale.core.values import Unknown
 
 KV_UTILIZATION = "trtllm_kv_cache_utilization"

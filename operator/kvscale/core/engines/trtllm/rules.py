@@ -21,11 +21,11 @@ Observed: 35,136 bytes per token (MLA of 61 layers in fp8) on 8 H200, 16,384 tok
 
 from dataclasses import dataclass
 
-from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.engines.bands import gib
 from kvscale.core.engines.versions import Version, parse_version, version_text
 from kvscale.core.model.dtypes import BITS
 from kvscale.core.model.shape import ModelShape
+from kvscale.core.refusal import Refusal
 from kvscale.core.values import Band
 
 OLDEST: Version = (0, 17, 0)

@@ -21,7 +21,7 @@ asynchronous scheduling, which 0.14 made the default (config/vllm.py, max_concur
 
 from dataclasses import dataclass
 
-from kvscale.core.capacity.blocks import Scheduling
+from kvscale.core.engines.cache_format import Scheduling
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.vllm.rules import Rules
 from kvscale.core.model.fields import Refused

@@ -15,11 +15,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import lcm
 
-from kvscale.core.capacity.blocks import RULES, CacheFormat
-from kvscale.core.capacity.ceiling import Refusal
+from kvscale.core.engines.cache_format import CacheFormat
+from kvscale.core.engines.layer_rules import RULES
 from kvscale.core.engines.vllm.rules import Rules
 from kvscale.core.model.dtypes import KvDtype
 from kvscale.core.model.shape import LayerGroup, LayerKind
+from kvscale.core.refusal import Refusal
 
 BLOCK_TOKENS = 16
 """Default block, and the multiple that every backend needs."""

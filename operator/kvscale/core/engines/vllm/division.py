@@ -3,10 +3,10 @@
 Sizes in general are in `core.capacity.placement`; here is what only vLLM asks for.
 """
 
-from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.engines.vllm.releases import lacks
 from kvscale.core.engines.vllm.start import Start
 from kvscale.core.model.shape import LayerGroup, LayerKind, WeightGroup
+from kvscale.core.refusal import Refusal
 
 VOCABULARY_PADDING = 64
 FP8_BLOCK = 128

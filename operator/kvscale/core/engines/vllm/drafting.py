@@ -1,7 +1,7 @@
 """Speculation that vLLM does not start with (vllm v0.32.0 config/speculative.py)."""
 
-from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.engines.vllm.start import Start
+from kvscale.core.refusal import Refusal
 
 PREDICTION = "mtp"
 

@@ -7,7 +7,7 @@ on two devices; few captured sizes take 0.04 to 0.45. What is captured in the en
 
 from dataclasses import dataclass
 
-from kvscale.core.capacity.devices.device import Device
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.bands import gib, scaled, summed
 from kvscale.core.engines.vllm.rules import Rules
 from kvscale.core.model.shape import ModelShape

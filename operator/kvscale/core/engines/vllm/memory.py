@@ -34,7 +34,7 @@ NVLink), 1.38 (2 x H200, Qwen3-Next), 1.65 (8 x H100).
 
 from dataclasses import dataclass
 
-from kvscale.core.capacity.devices.device import Device
+from kvscale.core.devices.device import Device
 from kvscale.core.engines.bands import GIB, by_ranks, gib, scaled, summed
 from kvscale.core.engines.vllm.graphs import Run, graph_estimate
 from kvscale.core.engines.vllm.rules import (

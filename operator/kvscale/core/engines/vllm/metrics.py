@@ -21,7 +21,7 @@ from kvscale.core.engines.metric_series import (
     of_model,
     positive,
 )
-from kvscale.core.snapshot import EngineSample, PodMetrics
+from kvscale.core.engines.sample import EngineSample, PodMetrics
 from kvscale.core.values import Unknown
 
 KV_USAGE = "vllm:kv_cache_usage_perc"

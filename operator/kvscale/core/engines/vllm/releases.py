@@ -7,10 +7,10 @@ newer release is known to lack it.
 
 from bisect import bisect_left
 
-from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.engines.versions import Version, version_text
 from kvscale.core.engines.vllm.start import Start
 from kvscale.core.model.checkpoint.quantization import canonical_method
+from kvscale.core.refusal import Refusal
 
 READ: tuple[Version, ...] = (
     (0, 8, 0), (0, 8, 5), (0, 9, 0), (0, 9, 1), (0, 9, 2), (0, 10, 0), (0, 10, 1), (0, 10, 2),

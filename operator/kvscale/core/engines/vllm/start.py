@@ -8,10 +8,10 @@ A rule is a function of a `Start` that returns None, or the Refusal. The rules s
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kvscale.core.capacity.ceiling import Refusal
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.vllm.rules import Rules
 from kvscale.core.model.shape import LayerKind, ModelShape
+from kvscale.core.refusal import Refusal
 
 Capability = tuple[int, int]
 """(major, minor) of a device's compute capability."""

@@ -1,0 +1,1 @@
+"""What a traffic needs of an engine: replicas, overflow, policies, cost."""
