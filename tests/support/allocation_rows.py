@@ -70,5 +70,6 @@ def engine_of(row: Row) -> EngineConfig:
         prefix_caching=row.get("enable_prefix_caching"),
         hybrid_kv_cache_manager=not row.get("disable_hybrid_kv_cache_manager", False),
         speculative_method=speculation.get("method", ""),
+        speculative_model=speculation.get("model", "").replace("--", "/"),
         speculative_tokens=speculation.get("num_speculative_tokens", 0),
     )

@@ -27,6 +27,7 @@ from kvscale.cli.options import device_named, length_or_auto, whole_number
 from kvscale.cli.output import Output, OutputOption, emit, one_line, refuse
 from kvscale.core.engines.bands import GIB
 from kvscale.core.engines.config import EngineConfig, EngineKind
+from kvscale.core.engines.vllm.drafting import method_of
 from kvscale.core.model.shape import ModelShape
 from kvscale.core.refusal import Refusal
 from kvscale.core.trace import counted
@@ -134,7 +135,14 @@ def capacity(
         int, typer.Option("--speculative-tokens", help="tokens that a drafter proposes per step")
     ] = 0,
     speculative_method: Annotated[
-        str, typer.Option("--speculative-method", help="mtp: by layers of the checkpoint")
+        str,
+        typer.Option(
+            "--speculative-method", help="mtp: by layers of the checkpoint; eagle3, ngram, ..."
+        ),
+    ] = "",
+    speculative_model: Annotated[
+        str,
+        typer.Option("--speculative-model", help="a known model that drafts (see kvscale presets)"),
     ] = "",
     engine_version: Annotated[
         str | None,
@@ -200,7 +208,8 @@ def capacity(
         mamba_cache_dtype=mamba_cache_dtype,
         mamba_ssm_cache_dtype=mamba_ssm_cache_dtype,
         speculative_tokens=speculative_tokens,
-        speculative_method=speculative_method,
+        speculative_method=method_of(speculative_method, speculative_model),
+        speculative_model=speculative_model,
     )
     engine = with_options(
         engine,

@@ -309,6 +309,18 @@ def test_a_flag_and_its_value_in_one_argument_is_told():
     assert any("'--quantization fp8'" in note for note in serve("--quantization fp8").notes)
 
 
+def test_a_drafter_is_read_with_its_method():
+    said = '{"model": "meta-llama/Llama-3.2-1B-Instruct", "num_speculative_tokens": 4}'
+    engine = serve("--speculative-config", said).engine
+    assert engine.speculative_method == "draft_model"
+    assert engine.speculative_model == "meta-llama/Llama-3.2-1B-Instruct"
+    assert engine.speculative_tokens == 4
+    dotted = serve("--speculative-config.model", "x/EAGLE3-head",
+                   "--speculative-config.num_speculative_tokens", "3").engine  # fmt: skip
+    assert (dotted.speculative_method, dotted.speculative_model) == ("eagle3", "x/EAGLE3-head")
+    assert serve("--speculative-config", '{"model": 7}').engine.speculative_model == ""
+
+
 def test_what_changes_the_capacity_and_is_not_counted_is_told():
     notes = " ".join(
         serve(

@@ -4,20 +4,15 @@ A checkpoint may bring layers for multi-token prediction (DeepSeek-V3, GLM, Qwen
 engine loads them only for speculation by them; they are then ordinary layers of the last pipeline
 stage, with KV in the same pool (vllm v0.32.0 model_executor/models/deepseek_mtp.py). An EAGLE head
 is a checkpoint of its own: one layer, in the published ones with the heads of its target
-(llama_eagle.py), as which it is counted here.
+(llama_eagle.py), as which it is counted here. A draft model is in `vllm.draft_model`.
 """
 
 from dataclasses import replace
 
 from kvscale.core.engines.config import EngineConfig
+from kvscale.core.engines.vllm.drafting import EAGLE, PREDICTION
 from kvscale.core.model.layers.compressed import INDEX_STORAGE, LATENT_STORAGE
 from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape, WeightGroup
-
-OWN_DRAFT = "mtp"
-"""Methods that end so draft with layers of the checkpoint itself ("mtp", "deepseek_mtp", ...)."""
-
-EAGLE = ("eagle", "eagle3")
-"""Methods that draft with a head of one layer."""
 
 _KEPT = (LayerKind.FULL_ATTENTION, LayerKind.MLA, LayerKind.SPARSE_INDEXER)
 
@@ -26,7 +21,7 @@ def draft_layers(shape: ModelShape, engine: EngineConfig) -> int:
     """Layers with a cache that the engine drafts with."""
     if engine.speculative_method in EAGLE:
         return 1
-    return shape.draft_layers if engine.speculative_method.endswith(OWN_DRAFT) else 0
+    return shape.draft_layers if engine.speculative_method.endswith(PREDICTION) else 0
 
 
 def with_drafts(shape: ModelShape, engine: EngineConfig) -> ModelShape:

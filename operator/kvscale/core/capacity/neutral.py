@@ -38,6 +38,7 @@ def neutral(engine: EngineConfig) -> EngineConfig:
         decode_context_parallel=1,
         speculative_tokens=0,
         speculative_method="",
+        speculative_model="",
         options=None,
     )
 

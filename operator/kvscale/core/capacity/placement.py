@@ -155,21 +155,7 @@ def check_parallel(shape: ModelShape, engine: EngineConfig) -> None:
                 "InvalidParallelism", flag, f"{flag} is {value}; it must be from 1 to 65536"
             )
     tensor = engine.tensor_parallel
-    if shape.attention_heads and shape.attention_heads % tensor:
-        raise Refused(
-            "InvalidParallelism",
-            "--tensor-parallel-size",
-            f"--tensor-parallel-size is {tensor}; it must divide the model's "
-            f"{shape.attention_heads} attention heads",
-        )
-    for group in shape.layer_groups:
-        if group.kind in _WITH_HEADS and _uneven(group, tensor):
-            raise Refused(
-                "InvalidParallelism",
-                "--tensor-parallel-size",
-                f"--tensor-parallel-size is {tensor}; it must divide the model's "
-                f"{group.kv_heads} KV heads, or be a multiple of them",
-            )
+    check_heads(shape, tensor)
     if tensor % engine.decode_context_parallel:
         raise Refused(
             "InvalidParallelism",
@@ -184,6 +170,29 @@ def check_parallel(shape: ModelShape, engine: EngineConfig) -> None:
             f"--pipeline-parallel-size is {engine.pipeline_parallel}; the model has only "
             f"{shape.layers} layers",
         )
+
+
+def check_heads(shape: ModelShape, tensor: int, whose: str = "the model") -> None:
+    """Pass a model whose heads that many ranks can share.
+
+    Raises:
+        Refused: they cannot.
+    """
+    if shape.attention_heads and shape.attention_heads % tensor:
+        raise Refused(
+            "InvalidParallelism",
+            "--tensor-parallel-size",
+            f"--tensor-parallel-size is {tensor}; it must divide {whose}'s "
+            f"{shape.attention_heads} attention heads",
+        )
+    for group in shape.layer_groups:
+        if group.kind in _WITH_HEADS and _uneven(group, tensor):
+            raise Refused(
+                "InvalidParallelism",
+                "--tensor-parallel-size",
+                f"--tensor-parallel-size is {tensor}; it must divide {whose}'s "
+                f"{group.kv_heads} KV heads, or be a multiple of them",
+            )
 
 
 _WITH_HEADS = (

@@ -58,6 +58,7 @@ class EngineConfig:
         mamba_ssm_cache_dtype: of recurrent states; "auto" takes what the model asks for.
         speculative_tokens: tokens that a drafter proposes per step; 0: none.
         speculative_method: "mtp", "eagle3", "ngram", ...; "" if there is no drafter.
+        speculative_model: the drafter, where it is a checkpoint of its own; "" if it is none.
         options: what only this engine has; None: its defaults.
     """
 
@@ -86,6 +87,7 @@ class EngineConfig:
     mamba_ssm_cache_dtype: str = "auto"
     speculative_tokens: int = 0
     speculative_method: str = ""
+    speculative_model: str = ""
     options: SGLangOptions | TensorRtLlmOptions | None = None
 
     @property

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from kvscale.core.capacity.drafts import with_drafts
 from kvscale.core.capacity.placement import check_parallel
+from kvscale.core.capacity.vllm.draft_model import draft_model, with_draft_model
 from kvscale.core.capacity.vllm.length import MOST_TOKENS, model_length
 from kvscale.core.capacity.vllm.loading import kv_storage, loaded, stored_on
 from kvscale.core.devices.device import Device
@@ -22,6 +23,7 @@ from kvscale.core.engines.vllm.allocation import (
 )
 from kvscale.core.engines.vllm.blocks import IMAGE_PREFIX, BlockDevice, block_size
 from kvscale.core.engines.vllm.checks import first_refusal
+from kvscale.core.engines.vllm.drafting import drafter_note
 from kvscale.core.engines.vllm.rules import Rules, batch_defaults, rules_of
 from kvscale.core.engines.vllm.start import Start, capability_of, kinds_of
 from kvscale.core.model.dtypes import BITS, KvDtype, canonical
@@ -141,6 +143,9 @@ def _resolve(shape: ModelShape, engine: EngineConfig, device: Device) -> Setting
     check_parallel(shape, engine)
     capability = device.compute_capability
     model = with_drafts(loaded(stored_on(shape, device), engine, capability), engine)
+    draft = draft_model(engine)
+    if draft is not None:
+        model = with_draft_model(model, draft, engine, device)
     kv = kv_storage(model, engine, capability)
     _check(Start(rules, model, engine, kv.name, capability_of(capability), kinds_of(model)))
     cache = _cache_format(kv, model, engine)
@@ -168,7 +173,7 @@ def _resolve(shape: ModelShape, engine: EngineConfig, device: Device) -> Setting
         assumptions=(
             *rules.assumptions,
             *shape.notes,
-            *((block.assumption,) if block.assumption else ()),
+            *filter(None, (block.assumption, drafter_note(engine, counted=draft is not None))),
         ),
     )
 

@@ -17,6 +17,7 @@ from kvscale.core.engines.server_arguments import (
     undecided,
 )
 from kvscale.core.engines.unread import MARK
+from kvscale.core.engines.vllm.drafting import method_of
 from kvscale.core.engines.vllm.flag_table import FLAGS, Flag, Kind
 from kvscale.core.values import Unknown
 
@@ -86,19 +87,16 @@ def _local_data_parallel(stated: Stated, unread: list[UnreadSetting]) -> int | N
     return value if isinstance(value, int) else None
 
 
-_OWN_DRAFT = "mtp"
-"""Methods that end so draft with layers of the model's own checkpoint (config/speculative.py)."""
-
-_EAGLE = ("eagle", "eagle3")
-
 MOST_DRAFTS = 1 << 10
+MOST_NAME = 256
 
 
 def _speculation(stated: Stated, notes: list[str]) -> dict[str, Any]:
-    """Method and tokens of --speculative-config; a drafter that is another model is noted."""
+    """Method, tokens and drafter of --speculative-config."""
     text = stated.values.get("--speculative-config", "")
     dotted = {
-        key: stated.values.get(f"--speculative-config.{key}") for key in ("method", _DRAFT_TOKENS)
+        key: stated.values.get(f"--speculative-config.{key}")
+        for key in ("method", "model", _DRAFT_TOKENS)
     }
     try:
         config = json.loads(text) if text else {}
@@ -107,16 +105,20 @@ def _speculation(stated: Stated, notes: list[str]) -> dict[str, Any]:
         return {}
     config = config if isinstance(config, dict) else {}
     method = dotted["method"] or config.get("method") or ""
+    model = dotted["model"] or config.get("model") or ""
     tokens = dotted[_DRAFT_TOKENS] or config.get(_DRAFT_TOKENS) or 0
     if not text and not any(dotted.values()):
         return {}
     number = int(tokens) if str(tokens).isdecimal() and len(str(tokens)) <= len("1000") else 0
     method = method.lower()[:40] if isinstance(method, str) else ""
-    if method in _EAGLE:
-        notes.append("--speculative-config: the draft is counted as one layer like the model's")
-    elif not method.endswith(_OWN_DRAFT) and method not in {"ngram", "suffix"}:
-        notes.append("--speculative-config is set: the draft model's memory is not counted")
-    return {"speculative_method": method, "speculative_tokens": min(number, MOST_DRAFTS)}
+    model = model[:MOST_NAME] if isinstance(model, str) else ""
+    if not method and not model:
+        notes.append("--speculative-config names no method and no model: nothing is counted for it")
+    return {
+        "speculative_method": method_of(method, model),
+        "speculative_model": model,
+        "speculative_tokens": min(number, MOST_DRAFTS),
+    }
 
 
 _DRAFT_TOKENS = "num_speculative_tokens"

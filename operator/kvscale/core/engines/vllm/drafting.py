@@ -1,9 +1,23 @@
 """Speculation that vLLM does not start with (vllm v0.32.0 config/speculative.py)."""
 
+from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.vllm.start import Start
 from kvscale.core.refusal import Refusal
 
 PREDICTION = "mtp"
+"""Methods that end so draft with layers of the model's own checkpoint ("mtp", "deepseek_mtp")."""
+
+STANDALONE = "draft_model"
+"""A second model that proposes tokens."""
+
+EAGLE = ("eagle", "eagle3")
+"""Methods that draft with a head of one layer, a checkpoint of its own."""
+
+_WITHOUT_MEMORY = ("ngram", "suffix")
+"""Methods that draft from the text so far, on the CPU."""
+
+_NAMED = (("eagle-", "eagle"), ("eagle3", "eagle3"), ("dflash", "dflash"), ("dspark", "dspark"))
+"""What in a drafter's name tells its method, in vLLM's order."""
 
 METHODS = frozenset({
     "ngram", "ngram_gpu", "medusa", "mlp_speculator", "draft_model", "suffix", "custom_class",
@@ -16,6 +30,34 @@ METHODS = frozenset({
     "glm5_next_mtp",
 })  # fmt: skip
 """Names of `SpeculativeMethod`; not every release knows each."""
+
+
+def method_of(stated: str, model: str) -> str:
+    """The method, where it is left to the drafter's name; "" where nothing drafts."""
+    if stated not in {"", STANDALONE} or not model:
+        return stated
+    if model in {"ngram", "[ngram]"}:
+        return "ngram"
+    name = model.lower()
+    return next((method for part, method in _NAMED if part in name), STANDALONE)
+
+
+def drafter_note(engine: EngineConfig, *, counted: bool) -> str:
+    """What an answer has to say of the drafter's memory; "" where there is none.
+
+    Args:
+        engine: as started.
+        counted: the drafter is a model whose shape is known.
+    """
+    method = engine.speculative_method
+    if method in EAGLE:
+        return f"the {method} head is counted as one layer like the model's"
+    if not method or method.endswith(PREDICTION) or method in _WITHOUT_MEMORY:
+        return ""
+    if counted:
+        return f"the draft model {engine.speculative_model} is counted, by its public config"
+    named = f" {engine.speculative_model[:80]}" if engine.speculative_model else ""
+    return f"the memory of the drafter{named} ({method}) is not known and not counted"
 
 
 def drafted_tokens(start: Start) -> Refusal | None:

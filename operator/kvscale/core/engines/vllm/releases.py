@@ -8,6 +8,7 @@ newer release is known to lack it.
 from bisect import bisect_left
 
 from kvscale.core.engines.versions import Version, version_text
+from kvscale.core.engines.vllm.drafting import STANDALONE
 from kvscale.core.engines.vllm.start import Start
 from kvscale.core.model.checkpoint.quantization import canonical_method
 from kvscale.core.refusal import Refusal
@@ -82,6 +83,7 @@ CONTEXT_PARALLEL_HEADS: Version = (0, 11, 2)
 """Decode context parallelism of latents, and of attention with heads (config/model.py)."""
 
 AUTO_LENGTH: Version = (0, 14, 1)
+DRAFT_MODEL: Version = (0, 15, 0)
 """`--max-model-len -1` and "auto" (config/model.py)."""
 
 
@@ -154,6 +156,13 @@ def context_parallel(start: Start) -> Refusal | None:
     return _too_old(start, what, CONTEXT_PARALLEL_HEADS)
 
 
+def standalone_draft(start: Start) -> Refusal | None:
+    """A draft model, before the V1 engine could use one."""
+    if start.engine.speculative_method != STANDALONE:
+        return None
+    return _too_old(start, "speculation by a draft model", DRAFT_MODEL)
+
+
 def automatic_length(start: Start) -> Refusal | None:
     """A length that the engine is to find itself, before it could."""
     if start.engine.max_model_len != -1:
@@ -161,4 +170,4 @@ def automatic_length(start: Start) -> Refusal | None:
     return _too_old(start, "--max-model-len -1", AUTO_LENGTH)
 
 
-RULES = (architecture, method, cache_dtype, context_parallel, automatic_length)
+RULES = (architecture, method, cache_dtype, context_parallel, automatic_length, standalone_draft)
