@@ -113,8 +113,17 @@ def _joined(
         kv_cache_size_tokens=band("kv_cache_size_tokens"),
         max_concurrency_milli=band("max_concurrency_milli"),
         assumptions=expected.assumptions + assumptions,
-        trace=(step, *expected.trace),
+        trace=(step, *(_within(one, band("kv_blocks")) for one in expected.trace)),
     )
+
+
+def _within(step: Step, blocks: Band) -> Step:
+    """The step of the expected memory, whose blocks have the band of the calibration."""
+    if step.name != "kvBlocks":
+        return step
+    ends = {"low": blocks.low, "high": blocks.high}
+    inputs = tuple((name, ends.get(name, value)) for name, value in step.inputs)
+    return Step(step.name, step.value, step.unit, step.formula, inputs, step.source)
 
 
 def _step(memory: Band, calibration: Calibration, engine: EngineConfig) -> Step:
