@@ -8,7 +8,7 @@ from kvscale.core.engines.sglang.fraction import (
     Launch,
     chunk_default,
     decode_batch_default,
-    fraction_milli,
+    default_fraction,
     prefill_graph_count,
 )
 from kvscale.core.engines.sglang.rules import NEWEST, sglang_rules
@@ -26,7 +26,7 @@ def launch(mib, ranks=1, **more):
 
 
 def fraction(version, *args, **more):
-    return fraction_milli(sglang_rules(version), launch(*args, **more))[0]
+    return default_fraction(sglang_rules(version), launch(*args, **more)).milli
 
 
 @pytest.mark.parametrize(
@@ -168,9 +168,9 @@ def test_state_slots_of_a_request():
     st.sampled_from(["0.4.2", "0.4.6", "0.4.7", "0.4.9", "0.5.2", "0.5.3", "0.5.14", "0.5.23"]),
 )  # fmt: skip
 def test_the_fraction_is_always_a_share(mib, ranks, chunk, version):
-    share, reserved = fraction_milli(sglang_rules(version), launch(mib, ranks, chunk=chunk))
-    assert 0 <= share < 1000
-    assert reserved > 0
+    found = default_fraction(sglang_rules(version), launch(mib, ranks, chunk=chunk))
+    assert 0 <= found.milli < 1000
+    assert found.reserved_mib > 0
 
 
 @given(st.integers(256, 32_768))

@@ -48,7 +48,7 @@ def calibrated_capacity(
                 return found
             found = parts[0]
         parts.append(found)
-    return _joined(parts, _step(memory, calibration), calibration.assumptions)
+    return _joined(parts, _step(memory, calibration, engine), calibration.assumptions)
 
 
 def kv_memory(
@@ -114,20 +114,35 @@ def _joined(
         kv_cache_size_tokens=band("kv_cache_size_tokens"),
         max_concurrency_milli=band("max_concurrency_milli"),
         assumptions=expected.assumptions + assumptions,
-        trace=(step, *expected.trace),
+        trace=(step, *(_within(one, band("kv_blocks")) for one in expected.trace)),
     )
 
 
-def _step(memory: Band, calibration: Calibration) -> Step:
+def _within(step: Step, blocks: Band) -> Step:
+    """The step of the expected memory, whose blocks have the band of the calibration."""
+    if step.name != "kvBlocks":
+        return step
+    ends = {"low": blocks.low, "high": blocks.high}
+    inputs = tuple((name, ends.get(name, value)) for name, value in step.inputs)
+    return Step(step.name, step.value, step.unit, step.formula, inputs, step.source)
+
+
+def _step(memory: Band, calibration: Calibration, engine: EngineConfig) -> Step:
+    logged, total = calibration.utilization_milli, calibration.share.expected
+    utilization = engine.memory_utilization_milli or logged
+    by_share = calibration.kv.expected + total * (utilization - logged) // 1000
     return Step(
         "calibratedKvMemoryBytes",
         memory.expected,
         "bytes",
-        "KV of the logged start + total x change of the utilisation - change of the overhead",
+        "loggedKvBytes + floor(totalBytes x (utilization - loggedUtilization)) - "
+        "overheadChangeBytes; the start took takenBytes besides KV",
         (
             ("loggedKvBytes", calibration.kv.expected),
-            ("totalBytes", calibration.share.expected),
-            ("loggedUtilization", calibration.utilization_milli / 1000),
+            ("totalBytes", total),
+            ("utilization", utilization / 1000),
+            ("loggedUtilization", logged / 1000),
+            ("overheadChangeBytes", by_share - memory.expected),
             ("takenBytes", calibration.taken),
             ("low", memory.low),
             ("high", memory.high),

@@ -1,11 +1,13 @@
 """Where the layers and weights of a model lie: pipeline stages and tensor-parallel ranks."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.fields import Refused
 from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape, WeightGroup
+from kvscale.core.trace import Step
 
 MOST_DEVICES = 1 << 16
 
@@ -129,6 +131,39 @@ def group_bytes(
         tiles = -(-group.units // (ways * group.unit_multiple))
         return -(-bits * tiles * group.unit_multiple // (8_000 * whole * group.units))
     return -(-bits // (8_000 * whole * ways))
+
+
+def weight_parts(
+    groups: Iterable[WeightGroup], layers: int, stage: Stage, tensor_parallel: int,
+    data_parallel: int,
+) -> dict[str, int]:  # fmt: skip
+    """Bytes of the groups on one rank of the stage, by name; those that it does not hold left out.
+
+    Args:
+        groups: of the model.
+        layers: of the model.
+        stage: the pipeline stage.
+        tensor_parallel: ranks that share each group; see `group_bytes`.
+        data_parallel: the same of experts.
+    """
+    parts: dict[str, int] = {}
+    for group in groups:
+        size = group_bytes(group, layers, stage, tensor_parallel, data_parallel)
+        if size:
+            parts[group.name] = parts.get(group.name, 0) + size
+    return parts
+
+
+def weights_step(parts: dict[str, int], source: str = "") -> Step:
+    """The weights of one rank, part by part."""
+    return Step(
+        "weightBytesPerDevice",
+        sum(parts.values()),
+        "bytes",
+        "sum of the inputs; each part: parameters x bits / 8 / ranks that share them",
+        tuple(parts.items()),
+        source,
+    )
 
 
 def weight_bytes(shape: ModelShape, stage: Stage, tensor_parallel: int, data_parallel: int) -> int:

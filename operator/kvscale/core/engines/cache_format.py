@@ -67,11 +67,6 @@ class Scheduling:
 class LayerRule(Protocol):
     """How layers of one kind keep the past."""
 
-    @property
-    def formula(self) -> str:
-        """The page formula, for the trace."""
-        ...
-
     def page_bytes(self, group: LayerGroup, block_tokens: int, cache: CacheFormat) -> int:
         """Bytes of one block of one layer on one device."""
         ...

@@ -6,7 +6,7 @@ v0.32.0 v1/kv_cache_interface.py, for the classes named.
 
 from kvscale.core.engines.cache_format import CacheFormat, LayerRule, Need, Scheduling
 from kvscale.core.model.dtypes import BITS, kv_dtype
-from kvscale.core.model.layers.compressed import INDEX_STORAGE, LATENT_STORAGE
+from kvscale.core.model.layers.compressed import INDEX_STORAGE, LATENT_STORAGE, STATE_STORAGE
 from kvscale.core.model.shape import LayerGroup, LayerKind, StatePart
 
 PACKED_LATENT_BYTES = {"fp8_ds_mla": 656, "nvfp4_ds_mla": 352}
@@ -27,8 +27,6 @@ def device_kv_heads(kv_heads: int, tensor_parallel: int) -> int:
 
 class FullAttention:
     """MHA, GQA and MQA: K and V of every head and token (FullAttentionSpec)."""
-
-    formula = "block x kvHeadsPerDevice x (bytes of K + bytes of V)"
 
     def page_bytes(self, group: LayerGroup, block_tokens: int, cache: CacheFormat) -> int:
         """Bytes of one block of one layer on one device."""
@@ -85,26 +83,38 @@ class CrossAttention(FullAttention):
 class Latent:
     """One vector per token, or per group of tokens, whole on every rank (MLAAttentionSpec)."""
 
-    formula = "block / tokensPerEntry x bytes of the vector, on every rank"
-
     def page_bytes(self, group: LayerGroup, block_tokens: int, cache: CacheFormat) -> int:
         """Bytes of one block of one layer on one device."""
-        entries = block_tokens // group.tokens_per_entry
-        if group.storage == LATENT_STORAGE:
-            return _aligned(entries * V4_ENTRY_BYTES)
-        if group.storage == INDEX_STORAGE:
-            # fp8 with one fp32 scale per 128 elements.
-            return _aligned(entries * (group.head_dim_k + 4 * (group.head_dim_k // 128)))
-        if group.storage == "uint8":
-            return entries * group.head_dim_k
-        if group.storage in BITS:
-            return entries * group.head_dim_k * BITS[group.storage] // 8_000
-        packed = PACKED_LATENT_BYTES.get(cache.kv.name)
-        return entries * (packed or cache.kv.side_bytes(group.head_dim_k))
+        size = block_tokens // group.tokens_per_entry * vector_bytes(group, cache)
+        return _aligned(size) if aligned(group) else size
 
     def need(self, group: LayerGroup, scheduling: Scheduling) -> Need:  # noqa: ARG002
         """Every token stays."""
         return Need()
+
+
+def vector_bytes(group: LayerGroup, cache: CacheFormat) -> int:
+    """Bytes of one cached vector of latent layers."""
+    if group.storage == LATENT_STORAGE:
+        return V4_ENTRY_BYTES
+    if group.storage == INDEX_STORAGE:
+        # fp8 with one fp32 scale per 128 elements.
+        return group.head_dim_k + 4 * (group.head_dim_k // 128)
+    if group.storage == "uint8":
+        return group.head_dim_k
+    if group.storage == STATE_STORAGE:
+        # A compressor's running sums, in fp32.
+        return group.head_dim_k * 4
+    if group.storage in BITS:
+        return group.head_dim_k * BITS[group.storage] // 8_000
+    windowed = group.kind is LayerKind.SLIDING_WINDOW_MLA
+    packed = None if windowed else PACKED_LATENT_BYTES.get(cache.kv.name)
+    return packed or cache.kv.side_bytes(group.head_dim_k)
+
+
+def aligned(group: LayerGroup) -> bool:
+    """Whether pages of latent layers are rounded up to a multiple of `V4_ALIGNMENT`."""
+    return group.storage in {LATENT_STORAGE, INDEX_STORAGE, STATE_STORAGE}
 
 
 def _aligned(size: int) -> int:
@@ -114,16 +124,10 @@ def _aligned(size: int) -> int:
 class WindowedLatent(SlidingWindow):
     """One vector per token of the last ones (SlidingWindowMLASpec)."""
 
-    formula = "block x bytes of the vector, on every rank, rounded up to 576"
-
     def page_bytes(self, group: LayerGroup, block_tokens: int, cache: CacheFormat) -> int:
         """Bytes of one block of one layer on one device."""
-        if group.storage == LATENT_STORAGE:
-            return _aligned(block_tokens * V4_ENTRY_BYTES)
-        if group.storage:
-            # A compressor's running sums, in fp32.
-            return _aligned(block_tokens * group.head_dim_k * 4)
-        return block_tokens * cache.kv.side_bytes(group.head_dim_k)
+        size = block_tokens * vector_bytes(group, cache)
+        return _aligned(size) if aligned(group) else size
 
 
 def state_bits_milli(part: StatePart, cache: CacheFormat) -> int:
@@ -137,8 +141,6 @@ def state_bits_milli(part: StatePart, cache: CacheFormat) -> int:
 
 class State:
     """One state of fixed size per sequence (MambaSpec)."""
-
-    formula = "sum over the state's tensors of shares / tp x elements x bytes"
 
     def page_bytes(
         self,
@@ -182,7 +184,7 @@ RULES: dict[LayerKind, LayerRule] = {
 }
 
 
-def _token_bytes(group: LayerGroup, cache: CacheFormat) -> float:
+def token_bytes(group: LayerGroup, cache: CacheFormat) -> float:
     """Bytes of one token in one layer, its share of what pages are rounded up to included."""
     block = group.block_tokens or 64 * group.tokens_per_entry
     return RULES[group.kind].page_bytes(group, block, cache) / block
@@ -194,7 +196,7 @@ def bytes_per_token(groups: tuple[LayerGroup, ...], cache: CacheFormat) -> float
     Layers with a bound (windows, chunks, states) add none.
     """
     return sum(
-        group.layers * _token_bytes(group, cache)
+        group.layers * token_bytes(group, cache)
         for group in groups
         if group.window is None and not group.kind.recurrent
     )
@@ -207,5 +209,5 @@ def bytes_per_sequence(groups: tuple[LayerGroup, ...], cache: CacheFormat) -> fl
         if group.kind.recurrent:
             total += group.layers * RULES[group.kind].page_bytes(group, 1, cache)
         elif group.window is not None:
-            total += group.layers * group.window * _token_bytes(group, cache)
+            total += group.layers * group.window * token_bytes(group, cache)
     return total

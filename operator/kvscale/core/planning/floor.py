@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass
 
 from kvscale.core.capacity.ceiling import EngineCapacity
+from kvscale.core.capacity.sequence_formula import blocks_formula
 from kvscale.core.capacity.step_time import step_time
 from kvscale.core.devices.device import Device
 from kvscale.core.engines.config import EngineConfig
@@ -132,7 +133,9 @@ def floor(
             per_million=overflow_per_million,
             engines_per_replica=engines_per_replica,
         )
-        return plan if isinstance(plan, Unknown) else _by_overflow(plan, budget, requests, rates)
+        if isinstance(plan, Unknown):
+            return plan
+        return _by_overflow(plan, budget, served, requests, rates)
     return _by_percentile(budget, served, requests, rates, engines_per_replica)
 
 
@@ -152,7 +155,7 @@ def _by_percentile(
         )
     stay = served.at(budget.batch)
     replica_rate = stay.requests_per_second * engines_per_replica
-    steps = [*budget.trace(), *requests.residents.trace(), *stay.trace()]
+    steps = [*budget.trace(), *requests.residents.trace(), *served.trace(stay)]
     replicas: dict[str, int | None] = {}
     for name, per_minute in zip(("Mean", "Peak"), rates, strict=True):
         if per_minute is None:
@@ -175,7 +178,9 @@ def _by_percentile(
     )
 
 
-def _by_overflow(plan: OverflowPlan, budget: "_Budget", requests: Profile, rates: Rates) -> Floor:
+def _by_overflow(
+    plan: OverflowPlan, budget: "_Budget", served: Service, requests: Profile, rates: Rates
+) -> Floor:
     at_mean, at_peak = (
         None if rate is None else (0 if count is None else count.replicas)
         for rate, count in zip(rates, (plan.at_mean, plan.at_peak), strict=True)
@@ -190,7 +195,7 @@ def _by_overflow(plan: OverflowPlan, budget: "_Budget", requests: Profile, rates
         residence_seconds=plan.largest.seconds,
         requests_per_minute_milli=int(plan.replica_rate * 60_000),
         profile=requests,
-        trace=(*requests.residents.trace(), *plan.largest.trace(), *plan.trace),
+        trace=(*requests.residents.trace(), *served.trace(plan.largest), *plan.trace),
         overflow=plan,
     )
 
@@ -203,9 +208,9 @@ class _Budget:
     occupancy_percent: int
     footprint_tokens: int
     footprint_blocks: int
-    block_tokens: int
     usable_blocks: int
     max_num_seqs: int
+    capacity: EngineCapacity
 
     @classmethod
     def of(
@@ -217,9 +222,9 @@ class _Budget:
             occupancy_percent,
             tokens,
             capacity.blocks_for(tokens),
-            capacity.block_tokens,
             capacity.usable_blocks.low,
             capacity.max_num_seqs,
+            capacity,
         )
 
     @property
@@ -237,19 +242,23 @@ class _Budget:
         return "KV" if self.batch_by_blocks <= self.max_num_seqs else "Sequences"
 
     def trace(self) -> Trace:
+        held = self.capacity
+        formula, inputs = blocks_formula(
+            held.pools, held.groups, held.block_tokens, "footprintTokens"
+        )
         return (
             Step(
                 "footprintTokens",
                 self.footprint_tokens,
                 "tokens",
-                f"p{self.percentile} of prompt + output (not the sum of two percentiles)",
+                f"p{self.percentile} of prompt + output; not the sum of two percentiles",
             ),
             Step(
                 "footprintBlocks",
                 self.footprint_blocks,
                 "blocks",
-                "ceil(footprintTokens / blockTokens)",
-                (("footprintTokens", self.footprint_tokens), ("blockTokens", self.block_tokens)),
+                formula,
+                (("footprintTokens", self.footprint_tokens), *inputs),
             ),
             Step(
                 "plannedBatch",
@@ -287,10 +296,12 @@ def _rate_steps(
             f"floorAt{name}",
             replicas,
             "replicas",
-            f"max(ceil(concurrencyAt{name} / plannedBatch / enginesPerReplica), "
-            "ceil(requestsPerMinute / 60 * prefillWorkSeconds / "
-            f"{PREFILL_SHARE_LIMIT} / enginesPerReplica))",
+            f"ceil(max(byBatch, byPrefill)) where byBatch = concurrencyAt{name} / plannedBatch / "
+            "enginesPerReplica, byPrefill = requestsPerMinute / 60 * prefillWorkSeconds / "
+            f"{PREFILL_SHARE_LIMIT} / enginesPerReplica",
             (
+                ("requestsPerMinute", per_minute),
+                ("prefillWorkSeconds", significant(stay.prefill_work_seconds)),
                 (f"concurrencyAt{name}", significant(concurrency)),
                 ("plannedBatch", significant(stay.batch)),
                 ("enginesPerReplica", engines),

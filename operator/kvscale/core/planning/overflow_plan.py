@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 
 from kvscale.core.capacity.ceiling import EngineCapacity
+from kvscale.core.capacity.sequence_formula import blocks_formula
 from kvscale.core.planning.growth import matching_variation
 from kvscale.core.planning.occupation import Held, occupation
 from kvscale.core.planning.overflow import Risk
@@ -118,13 +119,14 @@ def overflow_plan(
         _count(risk, rate / 60, accepted, largest, engines_per_replica) if rate else None
         for rate in rates
     ]
-    share = _tail_share(risk, requests, capacity, largest)
+    tail, everything = _block_seconds(risk, requests, capacity, largest)
+    share = tail / everything if everything else 0.0
     bound: FloorBound = "KV" if largest.batch < capacity.max_num_seqs else "Sequences"
     if largest.prefill_bound:
         bound = "Prefill"
     steps = [
         _largest_step(risk, largest, per_million),
-        _rare_step(rare_tokens, rare_blocks, usable),
+        _rare_step(capacity, rare_tokens, rare_blocks),
     ]
     for name, count in zip(("Mean", "Peak"), counts, strict=True):
         if count is not None:
@@ -134,7 +136,12 @@ def overflow_plan(
             "tailShareOfCache",
             significant(share),
             "",
-            "block-seconds of requests longer than p95 / block-seconds of all",
+            "tailBlockSeconds / blockSeconds; the tail: requests longer than p95"
+            if everything
+            else "0; no request holds a block",
+            (("tailBlockSeconds", significant(tail)), ("blockSeconds", significant(everything)))
+            if everything
+            else (),
         )
     )
     return OverflowPlan(
@@ -192,11 +199,12 @@ def _count(
     )
 
 
-def _tail_share(risk: Risk, requests: Profile, capacity: EngineCapacity, stay: Residence) -> float:
+def _block_seconds(
+    risk: Risk, requests: Profile, capacity: EngineCapacity, stay: Residence
+) -> tuple[float, float]:
+    """Mean block-seconds of a request, those of the tail alone and those of all."""
     points = requests.requests(capacity.max_model_len)
     tail = points.longer_than(requests.total.quantile(TAIL))
-    if tail is None or not any(one.blocks for one in risk.held):
-        return 0.0
     step = stay.step_seconds / (1 - stay.prefill_share)
 
     def held(stays: tuple[Held, ...]) -> float:
@@ -204,7 +212,10 @@ def _tail_share(risk: Risk, requests: Profile, capacity: EngineCapacity, stay: R
             one.blocks * (one.prefill_seconds + step * one.decode_steps) for one in stays
         )
 
-    return held(occupation(tail, capacity, risk.service.model)) / held(risk.held)
+    everything = held(risk.held)
+    if tail is None:
+        return 0.0, everything
+    return held(occupation(tail, capacity, risk.service.model)), everything
 
 
 def _variation(risk: Risk, largest: Residence, accepted: float, bound: FloorBound) -> float:
@@ -236,13 +247,20 @@ def _largest_step(risk: Risk, largest: Residence, per_million: int) -> Step:
     )
 
 
-def _rare_step(tokens: int, blocks: int, usable: int) -> Step:
+def _rare_step(capacity: EngineCapacity, tokens: int, blocks: int) -> Step:
+    formula, inputs = blocks_formula(
+        capacity.pools, capacity.groups, capacity.block_tokens, "rareRequestTokens"
+    )
     return Step(
         "rareRequestBlocks",
         blocks,
         "blocks",
-        "of a p99.9 request by itself, at most usableBlocksLow",
-        (("tokens", tokens), ("usableBlocksLow", usable)),
+        f"{formula}; a p99.9 request by itself must fit usableBlocksLow",
+        (
+            ("rareRequestTokens", tokens),
+            *inputs,
+            ("usableBlocksLow", capacity.usable_blocks.low),
+        ),
     )
 
 
@@ -254,9 +272,11 @@ def _count_steps(
             f"residentBlocksAt{name}",
             significant(count.blocks.mean),
             "blocks per engine",
-            "rate per engine * E[blocks * seconds of a request]",
+            "residents * blocksPerResident; their sum has a standardDeviation and should not "
+            "exceed usableBlocksLow",
             (
                 ("residents", significant(count.residents)),
+                ("blocksPerResident", significant(count.blocks.mean / count.residents)),
                 ("standardDeviation", significant(count.blocks.deviation)),
                 ("usableBlocksLow", usable),
             ),

@@ -162,10 +162,13 @@ def _counted(
 
 
 _FORMULAS = {
-    Policy.CONTIGUOUS: "usableBlocks // blocks of maxModelLen",
-    Policy.FRAGMENTED: "usableBlocks // blocks of min(2 ** ceil(log2(tokens)), maxModelLen)",
-    Policy.PAGED: "usableBlocks // blocks of tokens",
-    Policy.SHARED_PREFIX: "(usableBlocks - sharedBlocks) // blocks of (tokens - sharedTokens)",
+    Policy.CONTIGUOUS: "usableBlocks // blocksReserved; the blocks of maxModelLen, whatever the "
+    "tokens",
+    Policy.FRAGMENTED: "usableBlocks // blocksReserved; the blocks of min(2 ** ceil(log2(tokens)), "
+    "maxModelLen)",
+    Policy.PAGED: "usableBlocks // blocksReserved; the blocks of tokens",
+    Policy.SHARED_PREFIX: "max((usableBlocks - sharedBlocks) // blocksReserved, usableBlocks // "
+    "blocksAlone); the blocks of tokens - sharedTokens, or of all tokens where few share",
 }
 _KWON = "Kwon et al., PagedAttention, SOSP 2023, section 6.1"
 
@@ -178,12 +181,17 @@ def _step(capacity: EngineCapacity, one: Allocation, tokens: int, shared: int) -
         ("bytesWastedPerSequence", one.wasted_bytes),
     ]
     if one.policy is Policy.SHARED_PREFIX:
-        inputs += [("sharedTokens", shared), ("sharedBlocks", one.shared_blocks)]
+        alone = max(1, capacity.blocks_for(tokens))
+        inputs += [
+            ("sharedTokens", shared),
+            ("sharedBlocks", one.shared_blocks),
+            ("blocksAlone", alone),
+        ]
     return Step(
         f"sequences{one.policy.value}",
         one.sequences.expected,
         "sequences per engine",
-        _FORMULAS[one.policy],
+        f"{_FORMULAS[one.policy]}; bytesWastedPerSequence beside them",
         tuple(inputs),
         _KWON if one.policy is Policy.FRAGMENTED else "",
     )

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from kvscale.core.capacity.roofline import StepTime, chunk_pairs
+from kvscale.core.planning.step_trace import step_of
+from kvscale.core.trace import Step, Trace
 from kvscale.core.traffic.lengths import whole
 from kvscale.core.traffic.profile import Profile
-from kvscale.core.traffic.residency import Residence, residence
+from kvscale.core.traffic.residency import Residence, residence, significant
 
 HALVINGS = 50
 
@@ -22,6 +24,8 @@ class Service:
         work_seconds: what a mean prompt takes from the steps of others.
         output_tokens: mean output.
         resident_tokens: mean tokens of a resident sequence.
+        prompt_tokens: mean prompt, of whole tokens.
+        prompt_pairs: mean pairs (token, attended token) of a prompt.
     """
 
     model: StepTime
@@ -29,6 +33,8 @@ class Service:
     work_seconds: float
     output_tokens: float
     resident_tokens: float
+    prompt_tokens: float = 0.0
+    prompt_pairs: float = 0.0
 
     def at(self, batch: float) -> Residence:
         """The engine when it holds that many sequences (above 0) on average."""
@@ -57,6 +63,32 @@ class Service:
                 high = middle
         return self.at(high)
 
+    def trace(self, stay: Residence) -> Trace:
+        """How long everything takes at the batch of that residence."""
+        return (
+            Step(
+                "prefillSeconds",
+                significant(self.prefill_seconds),
+                "seconds",
+                "mean time of a prompt alone, in chunks of maxNumBatchedTokens",
+            ),
+            Step(
+                "prefillWorkSeconds",
+                significant(self.work_seconds),
+                "seconds",
+                "promptTokens * secondsPerToken + promptPairs * secondsPerPair; arithmetic of a "
+                "mean prompt, which it takes from the steps of others",
+                (
+                    ("promptTokens", significant(self.prompt_tokens)),
+                    ("secondsPerToken", significant(self.model.compute_token)),
+                    ("promptPairs", significant(self.prompt_pairs)),
+                    ("secondsPerPair", significant(self.model.compute_pair)),
+                ),
+            ),
+            step_of(self.model, stay, self.resident_tokens),
+            *stay.trace(),
+        )
+
     def _step_seconds(self, batch: float) -> float:
         """A decode step at a batch that is no whole number: straight between its neighbours."""
         below = max(1, math.floor(batch))
@@ -78,10 +110,15 @@ def service(model: StepTime, requests: Profile, chunk_tokens: int) -> Service:
         requests: the traffic's lengths.
         chunk_tokens: token budget of a step.
     """
-    prefill = work = 0.0
+    prefill = work = prompt = prompt_pairs = 0.0
     for weight, length in requests.prompts():
         tokens = whole(length)
+        pairs = chunk_pairs(0, tokens)
         prefill += weight * model.prefill_seconds(tokens, chunk_tokens)
-        work += weight * model.compute_seconds(tokens, chunk_pairs(0, tokens))
+        work += weight * model.compute_seconds(tokens, pairs)
+        prompt += weight * tokens
+        prompt_pairs += weight * pairs
     held = requests.residents
-    return Service(model, prefill, work, held.output_tokens, held.resident_tokens)
+    return Service(
+        model, prefill, work, held.output_tokens, held.resident_tokens, prompt, prompt_pairs
+    )

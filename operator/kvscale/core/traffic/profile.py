@@ -179,11 +179,12 @@ def _of_trace(requests: Requests, max_model_len: int) -> Profile:
 
 def _residents(requests: Requests) -> Residents:
     """What the sequences in an engine hold: every length of a request is held for one step."""
-    points = zip(requests.weights, requests.prompts, requests.outputs, strict=True)
+    points = tuple(zip(requests.weights, requests.prompts, requests.outputs, strict=True))
     held = sum(weight * o * (p + o / 2) for weight, p, o in points)
     prompts = sum(map(mul, requests.weights, requests.prompts))
     outputs = sum(map(mul, requests.weights, requests.outputs))
-    return Residents(prompts, outputs, held / outputs)
+    squares = sum(weight * o * o for weight, _, o in points)
+    return Residents(prompts, outputs, held / outputs, squares / outputs)
 
 
 def _problems(

@@ -30,11 +30,13 @@ class Residents:
         prompt_tokens: mean prompt of the arriving requests.
         output_tokens: mean output of the arriving requests.
         resident_tokens: mean tokens that a resident sequence holds.
+        output_by_step: mean output over decode steps: E[output ^ 2] / E[output].
     """
 
     prompt_tokens: float
     output_tokens: float
     resident_tokens: float
+    output_by_step: float
 
     def trace(self) -> Trace:
         """The arithmetic."""
@@ -43,9 +45,11 @@ class Residents:
                 "residentTokens",
                 significant(self.resident_tokens),
                 "tokens",
-                "E[output * (prompt + output / 2)] / E[output]: weighted by decode steps, because "
-                "long outputs are met more often",
+                "promptByStep + outputByStep / 2; means over decode steps, in which long outputs "
+                "are met more often: not meanPromptTokens + meanOutputTokens / 2",
                 (
+                    ("promptByStep", significant(self.resident_tokens - self.output_by_step / 2)),
+                    ("outputByStep", significant(self.output_by_step)),
                     ("meanPromptTokens", significant(self.prompt_tokens)),
                     ("meanOutputTokens", significant(self.output_tokens)),
                 ),
@@ -68,7 +72,7 @@ def residents(prompt: Lengths, output: Lengths, limit: int) -> Residents:
     weights = [0.0, *accumulate(w for w, _ in cells)]
     firsts = [0.0, *accumulate(w * o for w, o in cells)]
     seconds = [0.0, *accumulate(w * o * o for w, o in cells)]
-    prompts = outputs = held = 0.0
+    prompts = outputs = held = squares = 0.0
     for v, declared in prompt.cells():
         p = min(declared, limit - 1)
         longest = limit - p
@@ -79,7 +83,8 @@ def residents(prompt: Lengths, output: Lengths, limit: int) -> Residents:
         prompts += v * p
         outputs += v * first
         held += v * (p * first + second / 2)
-    return Residents(prompts / ONE, outputs / (ONE * ONE), held / outputs)
+        squares += v * second
+    return Residents(prompts / ONE, outputs / (ONE * ONE), held / outputs, squares / outputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,46 +124,31 @@ class Residence:
         return self.prefill_share >= PREFILL_SHARE_LIMIT * (1 - 1e-9)
 
     def trace(self) -> Trace:
-        """The arithmetic."""
+        """The arithmetic; `Service.trace` has what comes before it."""
+        work = ("prefillWorkSeconds", significant(self.prefill_work_seconds))
+        batch = ("plannedBatch", significant(self.batch))
         times = (
             ("prefillSeconds", significant(self.prefill_seconds)),
-            ("prefillWorkSeconds", significant(self.prefill_work_seconds)),
             ("stepSeconds", significant(self.step_seconds)),
             ("meanOutputTokens", significant(self.output_tokens)),
         )
         return (
             Step(
-                "prefillSeconds",
-                significant(self.prefill_seconds),
-                "seconds",
-                "mean time of a prompt alone, in chunks of maxNumBatchedTokens",
-            ),
-            Step(
-                "prefillWorkSeconds",
-                significant(self.prefill_work_seconds),
-                "seconds",
-                "mean arithmetic of a prompt: what it takes from the steps of others",
-            ),
-            Step(
-                "stepSeconds",
-                significant(self.step_seconds),
-                "seconds",
-                "one decode step of the planned batch, each sequence holding residentTokens",
-                (("plannedBatch", significant(self.batch)),),
-            ),
-            Step(
                 "requestsPerSecond",
                 significant(self.requests_per_second),
                 "requests/s per engine",
-                "r = plannedBatch / (prefillSeconds + meanOutputTokens * stepSeconds / "
-                f"(1 - r * prefillWorkSeconds)), r * prefillWorkSeconds <= {PREFILL_SHARE_LIMIT}",
-                (("plannedBatch", significant(self.batch)), *times),
+                f"{PREFILL_SHARE_LIMIT} / prefillWorkSeconds; prompts limit it, not plannedBatch"
+                if self.prefill_bound
+                else "plannedBatch / (prefillSeconds + meanOutputTokens * stepSeconds / "
+                "(1 - requestsPerSecond * prefillWorkSeconds)); the value that solves it",
+                (batch, work) if self.prefill_bound else (batch, work, *times),
             ),
             Step(
                 "prefillShare",
                 significant(self.prefill_share),
                 "",
                 "requestsPerSecond * prefillWorkSeconds",
+                (("requestsPerSecond", significant(self.requests_per_second)), work),
             ),
             Step(
                 "residenceSeconds",

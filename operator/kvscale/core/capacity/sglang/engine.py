@@ -9,7 +9,7 @@ srt/mem_cache/kv_cache_configurator.py and srt/model_executor/pool_configurator.
 from dataclasses import dataclass, replace
 
 from kvscale.core.capacity.ceiling import CacheGroup, EngineCapacity
-from kvscale.core.capacity.placement import Stage, group_bytes, stages
+from kvscale.core.capacity.placement import Stage, stages, weight_parts
 from kvscale.core.capacity.sglang.cells import Cells, cells
 from kvscale.core.capacity.sglang.pools import (
     largest_batch,
@@ -42,6 +42,7 @@ class _Room:
     """What one rank of a stage has.
 
     Attributes:
+        weights: bytes of each part of the model.
         budget: bytes for states and KV; may be negative.
         states: the pool of states within the expected budget; None for none.
         tokens: of the pool of full attention.
@@ -51,7 +52,7 @@ class _Room:
 
     stage: Stage
     cells: Cells
-    weight_bytes: int
+    weights: dict[str, int]
     load: Load | None
     budget: Band
     states: StatePool | None
@@ -60,6 +61,10 @@ class _Room:
     cell_milli: int
     reserve: int
     window_pool: int
+
+    @property
+    def weight_bytes(self) -> int:
+        return sum(self.weights.values())
 
 
 def sglang_capacity(
@@ -99,10 +104,10 @@ def _room(
 ) -> _Room:
     shape, rules = settings.shape, settings.rules
     held = cells(shape, engine, rules, settings.kv, stage)
-    weights = sum(
-        group_bytes(group, shape.layers, stage, engine.tensor_parallel, settings.attention_ranks)
-        for group in shape.weight_groups
+    parts = weight_parts(
+        shape.weight_groups, shape.layers, stage, engine.tensor_parallel, settings.attention_ranks
     )
+    weights = sum(parts.values())
     ranks = engine.devices * settings.attention_ranks
     load = load_memory(rules, device, ranks, weights, settings.options)
     multimodal = any(group.name.startswith("vision") for group in shape.weight_groups)
@@ -148,7 +153,7 @@ def _room(
         return (count if most is None else min(count, most)) // page * page
 
     return _Room(
-        stage, held, weights, load if given is None else None, whole, states, kv,
+        stage, held, parts, load if given is None else None, whole, states, kv,
         Band(tokens(kv.low), tokens(kv.expected), tokens(kv.high)), cell, reserve, beside,
     )  # fmt: skip
 
@@ -233,9 +238,10 @@ def _capacity(
     )
     needed = capacity.blocks_for(length)
     account = Account(
-        device, room.stage, room.cells, room.weight_bytes, room.load, room.budget, room.states,
+        device, room.stage, room.cells, room.load, room.budget, room.states,
         room.kv, room.cell_milli, swa_ratio_ppm(settings), tokens, needed,
-        room.reserve, room.window_pool,
+        room.reserve, room.window_pool, room.weights, settings.rules.state_padding,
+        capacity.pools, length,
     )  # fmt: skip
     return replace(
         capacity,

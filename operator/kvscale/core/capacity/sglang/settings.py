@@ -11,11 +11,12 @@ from kvscale.core.devices.device import Device
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.options import SGLangOptions
 from kvscale.core.engines.sglang.fraction import (
+    DefaultFraction,
     Launch,
     chunk_default,
     decode_batch_default,
+    default_fraction,
     device_mib,
-    fraction_milli,
     prefill_graph_count,
 )
 from kvscale.core.engines.sglang.rules import SGLangRules, sglang_rules
@@ -59,8 +60,8 @@ class SGLangSettings:
         kv: storage of K and V.
         options: what SGLang alone has.
         page_tokens, page_reason: tokens per page, and why.
-        fraction_milli, reserved_mib: of the memory free before the load, and what the default
-            fraction keeps free; `reserved_mib` is None where the fraction is stated.
+        fraction_milli: of the memory free before the load.
+        fraction: the default that it is; None where it is stated.
         max_model_len: longest sequence in tokens.
         chunk: tokens of one prefill.
         requests: `--max-running-requests` of one engine; None: from the pool.
@@ -77,7 +78,7 @@ class SGLangSettings:
     page_tokens: int
     page_reason: str
     fraction_milli: int
-    reserved_mib: int | None
+    fraction: DefaultFraction | None
     max_model_len: int
     chunk: int
     requests: int | None
@@ -208,14 +209,14 @@ def _resolved(
         requests = SPECULATIVE_REQUESTS
     elif requests is not None and rules.version >= (0, 5, 22) and options.graph_batch is None:
         batch = min(batch, requests)
-    reserved = None
+    fraction = None
     milli = engine.memory_utilization_milli
     if milli is None:
         vision = any(group.name.startswith("vision") for group in shape.weight_groups)
         captured = (
             rules.prefill_graphs if options.prefill_graphs is None else options.prefill_graphs
         )
-        milli, reserved = fraction_milli(
+        fraction = default_fraction(
             rules,
             Launch(
                 device_mib=mib,
@@ -232,6 +233,7 @@ def _resolved(
                 vision=_VISION if vision else None,
             ),
         )
+        milli = fraction.milli
         if vision:
             assumptions += ("--mem-fraction-static of a multimodal model is taken for a ViT-L",)
     return SGLangSettings(
@@ -242,7 +244,7 @@ def _resolved(
         page_tokens=page,
         page_reason=why,
         fraction_milli=milli,
-        reserved_mib=reserved,
+        fraction=fraction,
         max_model_len=length,
         chunk=chunk,
         requests=None if requests is None else max(1, requests // attention),

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from kvscale.core.capacity.ceiling import CacheGroup, EngineCapacity
 from kvscale.core.capacity.neutral import resolve_model
-from kvscale.core.capacity.placement import Stage, group_bytes, stage_groups, stages
+from kvscale.core.capacity.placement import Stage, stage_groups, stages, weight_parts
 from kvscale.core.capacity.pools import Pool
 from kvscale.core.capacity.trtllm.settings import TrtSettings, kept_window, resolve_tensorrt
 from kvscale.core.capacity.trtllm.steps import TrtRoom, trace
@@ -78,8 +78,7 @@ def tensorrt_llm_capacity(
             _room(settings, engine, device, stage, given)
             for stage in stages(model.shape.layers, engine.pipeline_parallel)
         ]
-        exact = given is not None
-        return _capacity(settings, engine, device, rooms, exact=exact, explained=explained)
+        return _capacity(settings, engine, device, rooms, explained=explained)
     except Refused as refused:
         return refused.refusal
 
@@ -102,21 +101,20 @@ def _room(
         size = group.layers * RULES[group.kind].page_bytes(group, 1, cache)
         groups.append((group, size, kept_window(settings, group)))
     experts = engine.data_parallel if settings.options.attention_dp else 1
-    weights = sum(
-        group_bytes(group, shape.layers, stage, tensor, experts) for group in shape.weight_groups
-    )
+    parts = weight_parts(shape.weight_groups, shape.layers, stage, tensor, experts)
+    weights = sum(parts.values())
     peak = peak_beside_weights(shape, engine.devices * experts, tensor, settings.step_tokens)
     total, milli = device.memory_bytes, settings.fraction_milli
     memory = Band(
         *((total - weights - taken) * milli // 1000
-          for taken in (peak.high, peak.expected, peak.low))
+          for taken in (peak.total.high, peak.total.expected, peak.total.low))
     )  # fmt: skip
     if given is not None:
         memory = Band.point(given)
     cap = settings.options.max_gpu_total_bytes
     if cap is not None and cap > 0:
         memory = Band(min(memory.low, cap), min(memory.expected, cap), min(memory.high, cap))
-    return TrtRoom(stage, weights, memory, tuple(groups), peak)
+    return TrtRoom(stage, parts, memory, tuple(groups), peak, given)
 
 
 def _tokens(settings: TrtSettings, room: TrtRoom, memory: int) -> int:
@@ -137,7 +135,6 @@ def _capacity(
     device: Device,
     rooms: list[TrtRoom],
     *,
-    exact: bool,
     explained: bool,
 ) -> EngineCapacity:
     block, length = settings.block_tokens, settings.max_model_len
@@ -200,5 +197,5 @@ def _capacity(
         max_concurrency_milli=Band(
             *(1000 * n // needed for n in (blocks.low, blocks.expected, blocks.high))
         ),
-        trace=trace(settings, device, room, blocks, exact=exact) if explained else (),
+        trace=trace(settings, device, room, blocks) if explained else (),
     )

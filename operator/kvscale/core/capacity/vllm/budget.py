@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kvscale.core.capacity.placement import Stage, group_bytes
+from kvscale.core.capacity.placement import Stage, group_bytes, weight_parts, weights_step
 from kvscale.core.capacity.vllm.settings import Settings
 from kvscale.core.devices.device import Device
 from kvscale.core.engines.bands import GIB
@@ -37,26 +37,17 @@ class Budget:
 
 def _parts(settings: Settings, engine: EngineConfig, stage: Stage) -> dict[str, int]:
     """Bytes of weights on one rank of the stage, by part of the model."""
-    layers, tensor, data = settings.shape.layers, engine.tensor_parallel, engine.data_parallel
-    parts: dict[str, int] = {}
-    for group in settings.shape.weight_groups:
-        if group.derived:
-            continue
-        size = group_bytes(group, layers, stage, tensor, data)
-        if size:
-            parts[group.name] = parts.get(group.name, 0) + size
-    return parts
+    return weight_parts(
+        (group for group in settings.shape.weight_groups if not group.derived),
+        settings.shape.layers,
+        stage,
+        engine.tensor_parallel,
+        engine.data_parallel,
+    )
 
 
 def _weights(parts: dict[str, int]) -> Step:
-    return Step(
-        "weightBytesPerDevice",
-        sum(parts.values()),
-        "bytes",
-        "sum of parameters x bits / 8 / ranks that share them, over the parts of the model",
-        tuple(parts.items()),
-        "vllm v0.32.0 model_executor/models",
-    )
+    return weights_step(parts, "vllm v0.32.0 model_executor/models")
 
 
 def _copies(settings: Settings, engine: EngineConfig, stage: Stage) -> int:
@@ -154,7 +145,7 @@ def _requested(settings: Settings, device: Device, requested: int) -> Step:
         "requestedBytes",
         requested,
         "bytes",
-        "ceil(cudaTotalBytes x utilisation)",
+        "ceil(cudaTotalBytes x gpuMemoryUtilization)",
         (
             ("cudaTotalBytes", device.memory_bytes),
             ("gpuMemoryUtilization", settings.memory_utilization_milli / 1000),
@@ -210,15 +201,19 @@ def _overhead_steps(settings: Settings, taken: Overhead, cost: Band) -> Trace:
             "activationBytes",
             taken.activation.expected,
             "bytes",
-            "max(batchedTokens x (3 x hidden + feedForward / tp) x element, "
-            "sequences x vocabulary x bytesPerLogit + batchedTokens x hidden x element, "
-            "vision encoder)",
+            "max(forwardBytes, samplingBytes, encoderBytes) where forwardBytes = batchedTokens x "
+            "(3 x hidden + feedForward) x elementBytes, samplingBytes = sequences x vocabulary x "
+            "bytesPerLogit + batchedTokens x hidden x elementBytes; feedForward of one rank",
             (
                 ("forwardBytes", taken.forward),
                 ("samplingBytes", taken.sampling),
                 ("encoderBytes", taken.encoder),
                 ("batchedTokens", settings.max_num_batched_tokens),
                 ("sequences", settings.max_num_seqs),
+                ("hidden", settings.shape.hidden_size),
+                ("feedForward", taken.feed_forward),
+                ("elementBytes", taken.element_bytes),
+                ("vocabulary", taken.vocabulary),
                 ("bytesPerLogit", taken.bytes_per_logit),
                 ("low", taken.activation.low),
                 ("high", taken.activation.high),
@@ -229,7 +224,7 @@ def _overhead_steps(settings: Settings, taken: Overhead, cost: Band) -> Trace:
             "overheadBytes",
             cost.expected,
             "bytes",
-            "non-torch + activation + buffers of the runner + CUDA graphs + repacked weights, as "
+            "nonTorchBytes + activationBytes + bufferBytes + cudaGraphBytes + repackedBytes; as "
             f"far as vLLM {settings.rules.label} counts them",
             (
                 ("nonTorchBytes", taken.non_torch.expected),

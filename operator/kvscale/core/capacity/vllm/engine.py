@@ -85,7 +85,7 @@ def _rooms(
         # A stage without a layer that keeps anything limits nothing.
         each = bytes_per_block(groups)
         if each:
-            rooms.append(StageRoom(stage, budget, groups, each))
+            rooms.append(StageRoom(stage, budget, groups, each, tables))
     return tuple(rooms)
 
 

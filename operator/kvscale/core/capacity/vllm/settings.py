@@ -45,7 +45,7 @@ class Settings:
         cache: the same with what recurrent states are stored in.
         scheduling: what bounded layers hold besides their bound.
         tables: how block tables are formed.
-        block_tokens, block_reason: tokens per block, and why.
+        block_tokens, block_reason, block_inputs: tokens per block, why, and from what.
         state_page: bytes that the page of a recurrent state is padded to; 0: no padding.
         max_model_len: longest sequence in tokens; an upper bound where `auto_length`.
         auto_length: the engine shortens `max_model_len` to what fits.
@@ -60,6 +60,7 @@ class Settings:
     tables: TableRules
     block_tokens: int
     block_reason: str
+    block_inputs: tuple[tuple[str, int], ...]
     state_page: int
     memory_utilization_milli: int
     max_model_len: int
@@ -164,6 +165,7 @@ def _resolve(shape: ModelShape, engine: EngineConfig, device: Device) -> Setting
         tables=table_rules(rules, engine),
         block_tokens=block.tokens,
         block_reason=block.why,
+        block_inputs=block.inputs,
         state_page=block.state_page,
         memory_utilization_milli=utilization,
         max_model_len=length,

@@ -1,21 +1,18 @@
 """The trace of a capacity: every step that a stranger needs to find the blocks by hand."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kvscale.core.capacity.ceiling import CacheGroup
 from kvscale.core.capacity.placement import Stage
+from kvscale.core.capacity.sequence_formula import Inputs, table_formula
 from kvscale.core.capacity.vllm.budget import Budget
+from kvscale.core.capacity.vllm.grouping import Table
+from kvscale.core.capacity.vllm.page_steps import block_step, page_step, token_step
 from kvscale.core.capacity.vllm.settings import Settings
 from kvscale.core.engines.config import EngineConfig
-from kvscale.core.engines.layer_rules import (
-    RULES,
-    bytes_per_token,
-    device_kv_heads,
-    state_bits_milli,
-)
 from kvscale.core.engines.vllm.rules import RESERVED_BLOCKS
-from kvscale.core.model.shape import LayerGroup, LayerKind
-from kvscale.core.trace import Scalar, Step, Trace
+from kvscale.core.trace import Step, Trace
 from kvscale.core.values import Band
 
 BLOCK_TABLE_ENTRY_BYTES = 4
@@ -33,12 +30,14 @@ class StageRoom:
         budget: its bytes for KV.
         groups: its block tables, and what a sequence needs of each.
         bytes_per_block: of one block of the pool.
+        tables: the layers behind each block table, of the whole model.
     """
 
     stage: Stage
     budget: Budget
     groups: tuple[CacheGroup, ...]
     bytes_per_block: int
+    tables: Sequence[Table]
 
     def blocks(self, memory: int) -> int:
         """Blocks in that many bytes; none in a negative number."""
@@ -62,50 +61,6 @@ class Ceiling:
     printed_tokens: int
 
 
-def _page_step(group: LayerGroup, settings: Settings, tensor_parallel: int) -> Step:
-    rule, block = RULES[group.kind], group.block_tokens or settings.block_tokens
-    page = rule.page_bytes(group, block, settings.cache)
-    inputs: tuple[tuple[str, Scalar], ...] = (
-        ("layerKind", group.kind.value),
-        ("layers", group.layers),
-        ("blockTokens", block),
-    )
-    if group.kind.recurrent:
-        inputs += _state_inputs(group, settings)
-    elif group.kind.latent or group.storage:
-        inputs += (
-            ("vectorElements", group.head_dim_k),
-            ("vectorBytes", page * group.tokens_per_entry // block),
-            ("tokensPerEntry", group.tokens_per_entry),
-            ("storage", group.storage or settings.kv.name),
-        )
-    else:
-        inputs += (
-            ("kvHeadsPerDevice", device_kv_heads(group.kv_heads, tensor_parallel)),
-            ("keyBytes", settings.kv.side_bytes(group.head_dim_k)),
-            ("valueBytes", settings.kv.side_bytes(group.head_dim_v)),
-            ("kvCacheDtype", settings.kv.name),
-        )
-    return Step(
-        "pageBytes", page, "bytes", rule.formula, inputs, "vllm v0.33.0 v1/kv_cache_interface.py"
-    )
-
-
-def _state_inputs(group: LayerGroup, settings: Settings) -> tuple[tuple[str, Scalar], ...]:
-    cache = settings.cache
-    tensors = tuple(
-        (
-            f"tensor {number}",
-            (
-                f"{part.shares} shares of {part.elements + cache.drafts * part.elements_per_draft} "
-                f"elements, {state_bits_milli(part, cache) // 8000} bytes each"
-            ),
-        )
-        for number, part in enumerate(group.state, start=1)
-    )
-    return tensors + ((("paddedTo", settings.state_page),) if settings.state_page else ())
-
-
 def page_steps(settings: Settings, engine: EngineConfig, room: StageRoom) -> Trace:
     """What a block is and what it costs."""
     return (
@@ -114,76 +69,56 @@ def page_steps(settings: Settings, engine: EngineConfig, room: StageRoom) -> Tra
             settings.block_tokens,
             "tokens",
             settings.block_reason,
-            (),
+            settings.block_inputs,
             "vllm v0.32.0 platforms/cuda.py",
         ),
         *(
-            _page_step(group, settings, engine.tensor_parallel)
+            page_step(group, settings, engine.tensor_parallel)
             for group in settings.shape.layer_groups
         ),
-        Step(
-            "bytesPerBlock",
-            room.bytes_per_block,
-            "bytes",
-            "sum over the layers of the stage of pageBytes"
-            if len(room.groups) == 1
-            else "the largest block table of the stage: its layers x their pages, made equal",
-            tuple(
-                (
-                    f"table {number}: {group.layers} layers of {group.kind.value}",
-                    group.bytes_per_block,
-                )
-                for number, group in enumerate(room.groups, start=1)
-            ),
-            _PLANNING,
-        ),
-        Step(
-            "bytesPerToken",
-            bytes_per_token(settings.shape.layer_groups, settings.cache),
-            "bytes",
-            "what one more token of a long sequence adds: pages / blockTokens, of the layers that "
-            "keep every token",
-            (("kvCacheDtype", settings.kv.name), ("tensorParallel", engine.tensor_parallel)),
-        ),
-    )  # fmt: skip
-
-
-def _table_inputs(groups: tuple[CacheGroup, ...], tokens: int) -> tuple[tuple[str, Scalar], ...]:
-    if len(groups) == 1:
-        return ()
-    return tuple(
-        (f"table {number}: {group.kind.value}", group.blocks(tokens))
-        for number, group in enumerate(groups, start=1)
+        block_step(room.groups, room.tables, room.stage, _PLANNING),
+        token_step(settings, engine.tensor_parallel),
     )
 
 
-def _sequence_formula(groups: tuple[CacheGroup, ...]) -> str:
-    if len(groups) > 1:
-        return "sum over the block tables of the blocks of one sequence of maxModelLen tokens"
-    (only,) = groups
-    if only.fixed_blocks is not None:
-        return "stateBlocks, whatever the length"
-    tokens = "maxModelLen"
-    if only.admitted_tokens is not None:
-        edge = "" if only.kind is LayerKind.CHUNKED_LOCAL else " - 1"
-        tokens = f"min(maxModelLen, window{edge} + tokensInFlight)"
-    shared = " / decodeContextParallel" if only.ways > 1 else ""
-    return f"ceil({tokens}{shared} / blockTokens)" + (" + 1" if only.extra_blocks else "")
+def _tokens_formula(settings: Settings, room: StageRoom, length: int) -> tuple[str, Inputs]:
+    """The printed tokens; see `core.engines.vllm.rules.printed_tokens`."""
+    if settings.rules.tokens_by_concurrency:
+        return "int(maxConcurrency x maxModelLen)", (("maxModelLen", length),)
+    tables, ways = len(room.groups), max(group.ways for group in room.groups)
+    smallest = min(group.block_tokens for group in room.groups)
+    name = "blockTokens" if smallest == settings.block_tokens else "smallestBlockTokens"
+    formula = f"kvBlocks{' // blockTables' if tables > 1 else ''} x {name}"
+    inputs: Inputs = ((name, smallest),)
+    if tables > 1:
+        inputs += (("blockTables", tables),)
+    if ways > 1:
+        formula += " x decodeContextParallel"
+        inputs += (("decodeContextParallel", ways),)
+    return formula, inputs
 
 
-def _bounds(settings: Settings) -> tuple[tuple[str, Scalar], ...]:
-    """What bounded layers hold besides their bound."""
-    found: tuple[tuple[str, Scalar], ...] = ()
-    windows = {group.window for group in settings.shape.layer_groups if group.window}
-    if windows:
-        found += (
-            ("window", ", ".join(str(window) for window in sorted(windows))),
-            ("tokensInFlight", settings.scheduling.in_flight),
-        )
-    if any(group.kind.recurrent for group in settings.shape.layer_groups):
-        kept = settings.scheduling.state_blocks
-        found += (("stateBlocks", "one in every block" if kept is None else kept),)
-    return found
+def _kv_blocks(engine: EngineConfig, room: StageRoom, blocks: Band) -> Step:
+    memory = room.budget.kv_memory.expected
+    formula = "kvMemoryBytes // bytesPerBlock"
+    inputs: Inputs = (("kvMemoryBytes", memory), ("bytesPerBlock", room.bytes_per_block))
+    if engine.num_gpu_blocks_override is not None:
+        formula, inputs = "--num-gpu-blocks-override", ()
+    elif memory < 0:
+        formula = f"max(0, {formula})"
+    return Step(
+        "kvBlocks",
+        blocks.expected,
+        "blocks",
+        formula,
+        (
+            *inputs,
+            ("pipelineStage", f"layers {room.stage.first} to {room.stage.last - 1}"),
+            ("low", blocks.low),
+            ("high", blocks.high),
+        ),
+        _PLANNING,
+    )
 
 
 def block_steps(
@@ -191,29 +126,19 @@ def block_steps(
 ) -> Trace:
     """From bytes to blocks, and from blocks to the numbers that the engine prints."""
     blocks, needed = ceiling.blocks, ceiling.blocks_per_sequence
-    ways = max(group.ways for group in room.groups)
-    overridden = engine.num_gpu_blocks_override is not None
-    entries = settings.max_num_seqs * needed
+    per_sequence, parts = table_formula(
+        room.groups, "maxModelLen", settings.block_tokens, settings.scheduling.in_flight
+    )
+    tokens_formula, tokens_inputs = _tokens_formula(settings, room, ceiling.max_model_len)
     return (
-        Step(
-            "kvBlocks",
-            blocks.expected,
-            "blocks",
-            "--num-gpu-blocks-override" if overridden else "kvMemoryBytes // bytesPerBlock",
-            (
-                ("kvMemoryBytes", room.budget.kv_memory.expected),
-                ("bytesPerBlock", room.bytes_per_block),
-                ("pipelineStage", f"layers {room.stage.first} to {room.stage.last - 1}"),
-                ("low", blocks.low),
-                ("high", blocks.high),
-            ),
-            _PLANNING,
-        ),
+        _kv_blocks(engine, room, blocks),
         Step(
             "usableBlocks",
             max(0, blocks.expected - RESERVED_BLOCKS),
             "blocks",
-            "kvBlocks - the null block",
+            "kvBlocks - reservedBlocks; the null block"
+            if blocks.expected
+            else "max(0, kvBlocks - reservedBlocks); the null block",
             (("kvBlocks", blocks.expected), ("reservedBlocks", RESERVED_BLOCKS)),
             "vllm v0.33.0 v1/core/block_pool.py",
         ),
@@ -221,14 +146,8 @@ def block_steps(
             "blocksPerSequence",
             needed,
             "blocks",
-            _sequence_formula(room.groups),
-            (
-                ("maxModelLen", ceiling.max_model_len),
-                ("blockTokens", settings.block_tokens),
-                *_bounds(settings),
-                *((("decodeContextParallel", ways),) if ways > 1 else ()),
-                *_table_inputs(room.groups, ceiling.max_model_len),
-            ),
+            per_sequence,
+            (("maxModelLen", ceiling.max_model_len), *parts),
             _PLANNING,
         ),
         Step(
@@ -243,15 +162,13 @@ def block_steps(
             "kvCacheSizeTokens",
             ceiling.printed_tokens,
             "tokens",
-            "int(maxConcurrency x maxModelLen)"
-            if settings.rules.tokens_by_concurrency
-            else "kvBlocks x blockTokens",
-            (("maxModelLen", ceiling.max_model_len), ("engineVersion", settings.rules.label)),
+            tokens_formula,
+            (*tokens_inputs, ("engineVersion", settings.rules.label)),
             _PLANNING,
         ),
         Step(
             "blockTableBytes",
-            entries * BLOCK_TABLE_ENTRY_BYTES,
+            settings.max_num_seqs * needed * BLOCK_TABLE_ENTRY_BYTES,
             "bytes",
             "maxNumSeqs x blocksPerSequence x 4; reported, not deducted",
             (("maxNumSeqs", settings.max_num_seqs), ("blocksPerSequence", needed)),

@@ -112,8 +112,27 @@ def prefill_graph_count(largest: int) -> int:
     return sum(size <= largest for size in sizes)
 
 
-def fraction_milli(rules: SGLangRules, launch: Launch) -> tuple[int, int]:
-    """The default fraction in thousandths, rounded down, and the MiB reserved for it."""
+@dataclass(frozen=True, slots=True)
+class DefaultFraction:
+    """The default fraction, and what it is made of.
+
+    Attributes:
+        milli: in thousandths, rounded down.
+        device_mib, reserved_mib: what the device has, and what the default keeps free of it.
+        rounded: the version rounds before it applies the factor.
+        vision_factor: what a vision tower leaves of it; 1 without.
+    """
+
+    milli: int
+    device_mib: float
+    reserved_mib: float
+    rounded: bool
+    vision_factor: float
+
+
+def default_fraction(rules: SGLangRules, launch: Launch) -> DefaultFraction:
+    """The default fraction."""
+    rounded, factor = rules.version >= (0, 4, 8), 1.0
     if rules.version < (0, 4, 8):
         fraction = _by_ranks(rules, launch)
         reserved = launch.device_mib * (1 - fraction)
@@ -121,8 +140,9 @@ def fraction_milli(rules: SGLangRules, launch: Launch) -> tuple[int, int]:
         reserved = _by_tier(rules, launch) if rules.version < (0, 5, 3) else _by_use(rules, launch)
         fraction = round(1 - reserved / launch.device_mib, 3)
     if launch.vision is not None and rules.version >= (0, 4, 9):
-        fraction *= vision_factor(rules, launch.vision)
-    return int(max(0.0, fraction) * 1000 + 1e-6), round(reserved)
+        factor = vision_factor(rules, launch.vision)
+    milli = int(max(0.0, fraction * factor) * 1000 + 1e-6)
+    return DefaultFraction(milli, launch.device_mib, reserved, rounded, factor)
 
 
 def _by_ranks(rules: SGLangRules, launch: Launch) -> float:

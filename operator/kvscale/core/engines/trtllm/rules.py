@@ -82,14 +82,28 @@ def trt_rules(version: str | None) -> TrtRules | Refusal:
     return TrtRules(parsed, (said,))
 
 
-def peak_beside_weights(shape: ModelShape, ranks: int, tensor_parallel: int, tokens: int) -> Band:
-    """Bytes of the peak besides weights: contexts, buffers and one step of that many tokens."""
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The peak besides weights.
+
+    Attributes:
+        total: its bytes.
+        context_bytes: contexts and buffers, expected.
+        feed_forward: elements per token of a feed-forward layer on one rank.
+        element_bytes: of one activation.
+    """
+
+    total: Band
+    context_bytes: int
+    feed_forward: int
+    element_bytes: int
+
+
+def peak_beside_weights(shape: ModelShape, ranks: int, tensor_parallel: int, tokens: int) -> Peak:
+    """Contexts, buffers and one step of that many tokens."""
     taken = next(band for least, band in _NON_TORCH if ranks >= least)
-    width = shape.feed_forward_width or 12 * shape.hidden_size
+    width = -(-(shape.feed_forward_width or 12 * shape.hidden_size) // tensor_parallel)
     element = BITS.get(shape.dtype, BITS["bfloat16"]) // 8_000
-    step = tokens * (4 * shape.hidden_size + -(-width // tensor_parallel)) * element
-    return Band(
-        taken.low + step // 3,
-        taken.expected + step,
-        taken.high + 3 * step,
-    )
+    step = tokens * (4 * shape.hidden_size + width) * element
+    total = Band(taken.low + step // 3, taken.expected + step, taken.high + 3 * step)
+    return Peak(total, taken.expected, width, element)

@@ -12,7 +12,7 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import lcm
 
 from kvscale.core.engines.cache_format import CacheFormat
@@ -71,7 +71,8 @@ class BlockSize:
 
     Attributes:
         tokens: per block of one sequence.
-        why: the rule that gave it.
+        why: the rule that gave it, a formula where it is arithmetic.
+        inputs: of that formula.
         state_page: bytes that the page of a recurrent state is padded to; 0: no padding.
         assumption: what was assumed; "" if nothing.
     """
@@ -80,6 +81,7 @@ class BlockSize:
     why: str
     state_page: int = 0
     assumption: str = ""
+    inputs: tuple[tuple[str, int], ...] = ()
 
 
 def _latent_minimum(rules: Rules, kv: KvDtype, capability: str) -> tuple[int, str]:
@@ -163,10 +165,9 @@ def block_size(
     longer = _beside_states(wanted, groups, cache, device.state_grid)
     if longer is None:
         return BlockSize(wanted, why, 0, assumption)
-    tokens, page = longer
-    if tokens > wanted:
-        why = "raised until a page of attention holds a recurrent state"
-    return BlockSize(tokens, why, page, assumption)
+    if longer.tokens > wanted:
+        return replace(longer, assumption=assumption)
+    return BlockSize(wanted, why, longer.state_page, assumption)
 
 
 def _refused_block(wanted: int, minimum: int, backend: str) -> Refusal | None:
@@ -189,7 +190,7 @@ def _refused_block(wanted: int, minimum: int, backend: str) -> Refusal | None:
 
 def _beside_states(
     wanted: int, groups: Sequence[LayerGroup], cache: CacheFormat, grid: int
-) -> tuple[int, int] | None:
+) -> BlockSize | None:
     """The block whose page holds a state, and the size that states are padded to.
 
     vllm v0.32.0 platforms/interface.py, _align_hybrid_block_size. None without states or without
@@ -204,4 +205,10 @@ def _beside_states(
     token = RULES[first.kind].page_bytes(first, 1, cache)
     step = lcm(max(wanted, LATENT_HYBRID_BLOCK) if first.kind.latent else wanted, grid)
     tokens = max(wanted, step * -(-state // (step * token)))
-    return tokens, tokens * token
+    return BlockSize(
+        tokens,
+        "stepTokens x ceil(stateBytes / (stepTokens x tokenBytes)); raised until a page of "
+        "attention holds a recurrent state",
+        tokens * token,
+        inputs=(("stateBytes", state), ("tokenBytes", token), ("stepTokens", step)),
+    )

@@ -106,6 +106,9 @@ class Overhead:
         buffers: that the runner keeps, where they are counted.
         forward, sampling, encoder: expected peaks of the profiling run.
         bytes_per_logit: of the sampling step.
+        feed_forward: elements per token of the widest feed-forward layer on one rank.
+        element_bytes: of one activation.
+        vocabulary: padded.
         activation: the largest of the three, with its band.
         graphs: CUDA graphs, where they are deducted; 0 otherwise.
         repacked: what weights take beside their stored size.
@@ -118,6 +121,9 @@ class Overhead:
     sampling: int
     encoder: int
     bytes_per_logit: int
+    feed_forward: int
+    element_bytes: int
+    vocabulary: int
     activation: Band
     graphs: Band
     repacked: Band
@@ -133,7 +139,8 @@ class Overhead:
 def overhead(shape: ModelShape, rules: Rules, run: Run) -> Overhead:
     """The overhead of an engine, as a band; see the module for the rule and its evidence."""
     second = second_runner(rules, shape)
-    logits = run.max_num_seqs * padded_vocabulary(shape.vocabulary_size)
+    vocabulary = padded_vocabulary(shape.vocabulary_size)
+    logits = run.max_num_seqs * vocabulary
     element = BITS.get(shape.dtype, BITS["bfloat16"]) // 8_000
     kept = run.max_num_batched_tokens * shape.hidden_size * element
     width, assumptions = _width(shape, run.tensor_parallel)
@@ -163,6 +170,9 @@ def overhead(shape: ModelShape, rules: Rules, run: Run) -> Overhead:
         sampling=sampling,
         encoder=encoder.expected if sees else 0,
         bytes_per_logit=each,
+        feed_forward=width,
+        element_bytes=element,
+        vocabulary=vocabulary,
         activation=activation,
         graphs=graph_estimate(shape, rules, run, second=second),
         repacked=_repacked(shape, run.weight_bytes),

@@ -1,0 +1,119 @@
+"""Whoever takes the printed inputs of a plan finds the printed values, in both planning modes."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.core.capacity.test_traces import STATEMENTS as OF_CAPACITY
+from tests.support.formulas import four_digits, trace_faults
+
+from kvscale.api.parse import parse_pool
+from kvscale.app.plan import Plan, plan
+from kvscale.app.plan_document import whole_trace
+from kvscale.core.refusal import Refusal
+from kvscale.core.spec import PoolSpec
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+MODES = ("Percentile", "OverflowProbability")
+
+STATEMENTS = OF_CAPACITY | {
+    # Of a whole distribution of lengths.
+    "footprintTokens": r"p\d+ of prompt \+ output; not the sum of two percentiles",
+    "prefillSeconds": "mean time of a prompt alone, in chunks of maxNumBatchedTokens",
+    # A search, each step of which is a compound Poisson distribution.
+    "plannedBatch": r"largest mean batch with P\(.*",
+    "floorAtMean": r"smallest number with P\(.*",
+    "floorAtPeak": r"smallest number with P\(.*",
+}
+"""Formulas that only say where a number is from."""
+
+
+def faults(spec: dict[str, Any]) -> list[str]:
+    """Of a pool's plan; nothing where there is none."""
+    parsed = parse_pool(spec)
+    assert isinstance(parsed, PoolSpec), parsed
+    found = plan("pool", parsed, compared=True)
+    if isinstance(found, Refusal):
+        return []
+    assert isinstance(found, Plan)
+    return [
+        *trace_faults(found.capacity.trace, OF_CAPACITY),
+        *trace_faults(whole_trace(found), STATEMENTS, four_digits),
+    ]
+
+
+def pools() -> list[dict[str, Any]]:
+    """The specs of all examples."""
+    documents = [
+        document
+        for path in sorted(EXAMPLES.glob("*.yaml"))
+        for document in yaml.safe_load_all(path.read_text())
+    ]
+    return [each["spec"] for each in documents if each and each["kind"] == "InferencePool"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("spec", pools(), ids=lambda spec: str(spec.get("model", "")))
+def test_every_step_of_an_example_follows_from_its_inputs(spec, mode):
+    assert not faults({**spec, "planning": {"mode": mode}})
+
+
+ENGINES = {
+    "meta-llama/Llama-3.1-8B-Instruct": ("NVIDIA-L4", "NVIDIA-H100-80GB-HBM3"),
+    "openai/gpt-oss-20b": ("NVIDIA-H100-80GB-HBM3",),
+    "google/gemma-3-4b-it": ("NVIDIA-L4", "NVIDIA-H200"),
+    "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16": ("NVIDIA-H200",),
+    "Qwen/Qwen3-Next-80B-A3B-Instruct": ("NVIDIA-B200",),
+    "deepseek-ai/DeepSeek-V3": ("NVIDIA-H200",),
+}
+KINDS = {"vLLM": ("0.11.0", "0.32"), "SGLang": ("0.5.9", "0.5.23"), "TensorRT-LLM": ("1.3.0",)}
+
+
+@st.composite
+def specs(draw: st.DrawFn) -> dict[str, Any]:
+    """Pools of several models and engines under any traffic."""
+    model = draw(st.sampled_from(sorted(ENGINES)))
+    kind = draw(st.sampled_from(sorted(KINDS)))
+    engine = {
+        "kind": kind,
+        "version": draw(st.sampled_from(KINDS[kind])),
+        "maxModelLen": draw(st.sampled_from([4096, 8192, 32_768])),
+        "maxNumSeqs": draw(st.sampled_from([8, 64, 1024])),
+        "dataParallel": draw(st.sampled_from([1, 1, 2])),
+        "tensorParallel": 8 if "DeepSeek" in model else 1,
+    }
+
+    def lengths(most: int) -> dict[str, float]:
+        median = draw(st.integers(1, most))
+        return {"p50": median, "p99": median * draw(st.integers(1, 12))}
+
+    mean = draw(st.integers(1, 5000))
+    traffic: dict[str, Any] = {
+        "requestsPerMinute": {"mean": mean, "peak": mean * draw(st.integers(1, 5))},
+        "promptTokens": lengths(draw(st.sampled_from([30, 3000]))),
+        "outputTokens": lengths(draw(st.sampled_from([3, 600]))),
+    }
+    if draw(st.booleans()):
+        traffic["sharedPrefix"] = {"tokens": draw(st.integers(16, 900)), "distinct": 3}
+    return {
+        "model": {"preset": model},
+        "targets": [
+            {
+                "ref": {"name": "engines"},
+                "engine": engine,
+                "devices": {"product": draw(st.sampled_from(ENGINES[model]))},
+                "cost": {"perDeviceHour": draw(st.sampled_from(["0.07", "2.5"]))},
+            }
+        ],
+        "traffic": traffic,
+        "planning": {"mode": draw(st.sampled_from(MODES))},
+    }
+
+
+@settings(max_examples=80)
+@given(specs())
+def test_every_step_of_a_plan_follows_from_its_inputs(spec):
+    assert not faults(spec)
