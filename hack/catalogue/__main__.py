@@ -9,6 +9,7 @@ from catalogue.fold import folded
 from catalogue.keys import kept, names_in
 from catalogue.module import Entry, written
 from catalogue.sources import Source, read_sources
+from kvscale.core.model.checkpoint.quantization import UNRECOGNISED
 from kvscale.core.model.config_json import read_shape
 from kvscale.core.model.shape import ModelShape
 from kvscale.core.refusal import Refusal
@@ -27,13 +28,24 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing, compare")
     options = parser.parse_args()
     names = names_in(READERS)
-    entries = [Entry(one, shortened(one, names)) for one in read_sources(options.configs)]
+    sources = [one for one in read_sources(options.configs) if complete(one)]
+    entries = [Entry(one, shortened(one, names)) for one in sources]
     text = written(entries)
     if options.check:
         return int(options.output.read_text(encoding="utf-8") != text)
     options.output.write_text(text, encoding="utf-8")
     print(f"{len(entries)} models, {len(text) >> 10} KiB: {options.output}")
     return 0
+
+
+def complete(source: Source) -> bool:
+    """Whether the copy of the config says how the checkpoint is stored.
+
+    Some copies have lost who made the quantisation. An engine takes such a file for unquantised,
+    and so does `--config`; under the checkpoint's own name that would be twice its memory.
+    """
+    shape = _shape(source.config, source.quantization)
+    return isinstance(shape, Refusal) or not any(UNRECOGNISED in note for note in shape.notes)
 
 
 def shortened(source: Source, names: frozenset[str]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -46,6 +47,16 @@ PUBLISHED = {
 }
 
 
+INCOMPLETE = {
+    "Qwen/Qwen3-32B-FP8-Static-PerTensor",
+    "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8",
+    "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4",
+    "nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-FP8",
+    "nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-NVFP4",
+}
+"""Copies that have lost how the weights are stored: under these names they would be bf16."""
+
+
 def known(name: str) -> ModelShape:
     shape = preset(name)
     assert isinstance(shape, ModelShape), shape
@@ -78,8 +89,11 @@ def test_every_config_of_the_repository_is_in_the_catalogue_with_its_source() ->
     with (FOLDER / "SOURCES.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
     folders = {path.parent.name.replace("--", "/", 1) for path in FOLDER.glob("*/config.json")}
-    assert {line["model"] for line in lines} == folders == set(CONFIGS)
+    assert {line["model"] for line in lines} == folders
+    assert folders - set(CONFIGS) == INCOMPLETE
     for line in lines:
+        if line["model"] in INCOMPLETE:
+            continue
         assert preset_source(line["model"]) == line["source"] == ORIGINS[ORIGIN_OF[line["model"]]]
         assert {alias for alias in ALIASES if ALIASES[alias] == line["model"]} == set(
             line["aliases"].split()
@@ -110,6 +124,19 @@ def test_the_catalogue_is_what_the_script_writes(tmp_path: Path) -> None:
 def test_every_name_has_a_shape_and_a_source(name: str) -> None:
     assert known(name).name == name
     assert preset_source(name)
+
+
+@pytest.mark.parametrize("name", PRESET_NAMES)
+def test_a_name_that_says_a_format_has_that_format(name: str) -> None:
+    said = re.search(r"fp8|fp4|awq|gptq|int4|int8|w4a16|w8a8", name, re.IGNORECASE)
+    if said is not None:
+        assert known(name).quantization
+
+
+@pytest.mark.parametrize("model", sorted(INCOMPLETE))
+def test_a_copy_without_its_format_is_no_preset(model: str) -> None:
+    """A start of Nemotron-3-Super-FP8 logged 59.91 GiB on each of two devices, not 112."""
+    assert isinstance(preset(model), Refusal)
 
 
 def test_names_stand_once_whatever_their_case() -> None:

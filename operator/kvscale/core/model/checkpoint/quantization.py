@@ -113,9 +113,12 @@ def _is_modelopt(config: Fields, nested: Fields | None) -> bool:
     return nested is not None and (named or nested.has("modelopt_quant_config"))
 
 
+UNRECOGNISED = "states neither quant_method nor its producer (modelopt)"
+
+
 def _unrecognised(config: Fields) -> str:
     where = config.path.rstrip(".") or "quantization_config"
     return (
-        f"{where} states neither quant_method nor its producer (modelopt), so the engine takes the "
-        "weights as unquantised: add quant_method if the file is a shortened copy"
+        f"{where} {UNRECOGNISED}, so the engine takes the weights as unquantised: add quant_method "
+        "if the file is a shortened copy"
     )
