@@ -1,6 +1,6 @@
 """Boot logs that are public: which of them a model, a device and settings can be read from.
 
-`tests/data/boot_logs.csv` and `boot_logs_extra.csv` have the same columns; settings that have no
+`tests/data/boot_logs.csv`, `boot_logs_extra.csv` and `boot_logs_benchmarks.csv` have the same columns; settings that have no
 column stand in `notes` as `name=value`. GiB are per device.
 """
 
@@ -20,7 +20,7 @@ from kvscale.core.model.shape import ModelShape
 
 GIB = 1 << 30
 DATA = Path(__file__).parents[1] / "data"
-FILES = ("boot_logs.csv", "boot_logs_extra.csv")
+FILES = ("boot_logs.csv", "boot_logs_extra.csv", "boot_logs_benchmarks.csv")
 CONFIGS = DATA / "hf_configs"
 
 
@@ -42,6 +42,24 @@ _FP8 = {"quant_method": "fp8", "activation_scheme": "dynamic"}
 _BLOCK_FP8 = {"quant_method": "fp8", "weight_block_size": [128, 128]}
 _EXPERTS = {"head_dim": 128, "num_experts_per_tok": 8, "decoder_sparse_step": 1,
             "mlp_only_layers": []}  # fmt: skip
+
+def _like(folder: str, **changes: Any) -> dict[str, Any]:
+    """A public config with other values; None takes a key away."""
+    config = json.loads((CONFIGS / folder / "config.json").read_text())
+    return {key: value for key, value in {**config, **changes}.items() if value is not None}
+
+
+def _channel_fp8(*ignored: str) -> dict[str, Any]:
+    """FP8-dynamic of llm-compressor: a scale per channel, and what stays as it was."""
+    weights = {"num_bits": 8, "type": "float", "strategy": "channel", "symmetric": True}
+    return {
+        "quant_method": "compressed-tensors", "format": "float-quantized",
+        "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights}},
+        "ignore": ["lm_head", *ignored],
+    }  # fmt: skip
+
+
+_GATES = "re:.*mlp.gate$"
 
 OWN: dict[str, dict[str, Any]] = {
     "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic": _dense(
@@ -77,6 +95,75 @@ OWN: dict[str, dict[str, Any]] = {
     "Qwen/Qwen2.5-0.5B-Instruct": _dense(
         "Qwen2ForCausalLM", 24, 896, 14, 2, 4864, 151936, 32768, tie_word_embeddings=True
     ),
+    "Qwen/Qwen3-235B-A22B-Instruct-2507": _like("Qwen--Qwen3-235B-A22B"),
+    "RedHatAI/Qwen3-235B-A22B-FP8-dynamic": _like(
+        "Qwen--Qwen3-235B-A22B", quantization_config=_channel_fp8(_GATES)
+    ),
+    "Qwen/Qwen3-VL-235B-A22B-Instruct-FP8": _like(
+        "Qwen--Qwen3-VL-235B-A22B-Instruct",
+        quantization_config={**_BLOCK_FP8, "ignored_layers": ["model.visual", "lm_head"]},
+    ),
+    "RedHatAI/Qwen3-Coder-Next-FP8-dynamic": _like(
+        "Qwen--Qwen3-Next-80B-A3B-Thinking",
+        quantization_config=_channel_fp8(
+            _GATES, "re:.*shared_expert_gate$", "re:.*linear_attn.*"
+        ),
+    ),
+    **{
+        f"RedHatAI/{name}-FP8-dynamic": _like(
+            folder,
+            quantization_config=_channel_fp8(
+                _GATES, "re:.*shared_expert_gate$", "re:.*linear_attn.*", "re:.*visual.*",
+            ),
+        )
+        for name, folder in (
+            ("Qwen3.5-397B-A17B", "nvidia--Qwen3.5-397B-A17B-NVFP4"),
+            ("Qwen3.5-122B-A10B", "nvidia--Qwen3.5-122B-A10B-NVFP4"),
+            ("Qwen3.5-35B-A3B", "Qwen--Qwen3.5-35B-A3B"),
+        )
+    },
+    "RedHatAI/Llama-4-Maverick-17B-128E-Instruct-FP8": _like(
+        "meta-llama--Llama-4-Maverick-17B-128E-Instruct",
+        quantization_config=_channel_fp8(
+            "re:.*self_attn", "re:.*router", "re:.*vision_model", "re:.*multi_modal_projector",
+        ),
+    ),
+    "nvidia/Llama-3.3-70B-Instruct-FP8": _dense(
+        "LlamaForCausalLM", *_LLAMA_70B, quantization_config=_FP8
+    ),
+    "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-FP8": _like(
+        "nvidia--NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", quantization_config=_FP8
+    ),
+    "google/gemma-4-31B-it": _like(
+        "nvidia--Gemma-4-31B-IT-NVFP4", quantization_config=None
+    ),
+    **{
+        name: {
+            "architectures": ["Mistral3ForConditionalGeneration"], "torch_dtype": "bfloat16",
+            "spatial_merge_size": 2, "vision_feature_layer": -1,
+            "text_config": _dense(
+                "MistralForCausalLM", 40, 5120, 32, 8, 16384, 131072, 262144, head_dim=128
+            ),
+            "vision_config": {
+                "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24,
+                "num_attention_heads": 16, "patch_size": 14, "image_size": 1540,
+                "num_channels": 3, "head_dim": 64,
+            },
+            **stored,
+        }
+        for name, stored in (
+            ("RedHatAI/Ministral-3-14B-Instruct-2512", {"quantization_config": _FP8}),
+            ("mistralai/Ministral-3-14B-Reasoning-2512", {}),
+        )
+    },
+    "TechxGenus/Meta-Llama-3-70B-Instruct-AWQ": _dense(
+        "LlamaForCausalLM", 80, 8192, 64, 8, 28672, 128256, 8192,
+        quantization_config={"quant_method": "awq", "bits": 4, "group_size": 128,
+                             "zero_point": True, "version": "gemm"},
+    ),
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B": _dense(
+        "Qwen2ForCausalLM", 28, 1536, 12, 2, 8960, 151936, 131072
+    ),
     "zai-org/GLM-4-9B-Chat": _dense(
         # ChatGLM's own keys, in the words of Llama: the same sizes, biases of Q, K and V apart
         "LlamaForCausalLM", 40, 4096, 32, 2, 13696, 151552, 131072
@@ -87,7 +174,7 @@ DEVICES = {
     "H100": "NVIDIA-H100-80GB-HBM3", "79.22 GiB GPU": "NVIDIA-H100-80GB-HBM3",
     "RTX 3090": "NVIDIA-GeForce-RTX-3090", "RTX 4090": "NVIDIA-GeForce-RTX-4090",
     "A100": "NVIDIA-A100-SXM4-80GB", "L40S": "NVIDIA-L40S", "H200": "NVIDIA-H200",
-    "L20": "NVIDIA-L20", "MI300X": "AMD-Instinct-MI300X", "L4": "NVIDIA-L4",
+    "B200": "NVIDIA-B200", "A100-SXM4-40GB": "NVIDIA-A100-SXM4-40GB", "L20": "NVIDIA-L20", "MI300X": "AMD-Instinct-MI300X", "L4": "NVIDIA-L4",
     "RTX PRO 6000": "NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition", "GB10": "",
     "15.55 GiB GPU": "", "B300": "NVIDIA-B300-SXM6-AC",
 }  # fmt: skip
@@ -163,6 +250,8 @@ class Boot:
         return EngineConfig(
             version=version,
             tensor_parallel=int(row["tp"] or 1),
+            expert_parallel="expert parallel" in row["notes"],
+            prefix_caching=False if self.notes.get("prefix_caching") == "0" else None,
             memory_utilization_milli=round(fraction * 1000) if fraction else None,
             kv_cache_dtype="auto" if row["kv_dtype"] in {"", "bf16"} else row["kv_dtype"],
             max_model_len=int(length) if length else None,
