@@ -7,8 +7,8 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.core.capacity.test_traces import STATEMENTS as OF_CAPACITY
 from tests.support.formulas import four_digits, trace_faults
+from tests.support.statements import OF_CAPACITY, OF_PLAN
 
 from kvscale.api.parse import parse_pool
 from kvscale.app.plan import Plan, plan
@@ -18,17 +18,6 @@ from kvscale.core.spec import PoolSpec
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MODES = ("Percentile", "OverflowProbability")
-
-STATEMENTS = OF_CAPACITY | {
-    # Of a whole distribution of lengths.
-    "footprintTokens": r"p\d+ of prompt \+ output; not the sum of two percentiles",
-    "prefillSeconds": "mean time of a prompt alone, in chunks of maxNumBatchedTokens",
-    # A search, each step of which is a compound Poisson distribution.
-    "plannedBatch": r"largest mean batch with P\(.*",
-    "floorAtMean": r"smallest number with P\(.*",
-    "floorAtPeak": r"smallest number with P\(.*",
-}
-"""Formulas that only say where a number is from."""
 
 
 def faults(spec: dict[str, Any]) -> list[str]:
@@ -41,7 +30,7 @@ def faults(spec: dict[str, Any]) -> list[str]:
     assert isinstance(found, Plan)
     return [
         *trace_faults(found.capacity.trace, OF_CAPACITY),
-        *trace_faults(whole_trace(found), STATEMENTS, four_digits),
+        *trace_faults(whole_trace(found), OF_PLAN, four_digits),
     ]
 
 

@@ -43,6 +43,7 @@ _BLOCK_FP8 = {"quant_method": "fp8", "weight_block_size": [128, 128]}
 _EXPERTS = {"head_dim": 128, "num_experts_per_tok": 8, "decoder_sparse_step": 1,
             "mlp_only_layers": []}  # fmt: skip
 
+
 def _like(folder: str, **changes: Any) -> dict[str, Any]:
     """A public config with other values; None takes a key away."""
     config = json.loads((CONFIGS / folder / "config.json").read_text())

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.support.engine_cases import starting
 from tests.support.formulas import trace_faults
+from tests.support.statements import OF_CAPACITY
 
 from kvscale.core.capacity.calibrated import calibrated_capacity
 from kvscale.core.capacity.calibration import Calibration, calibrate
@@ -18,25 +19,12 @@ from kvscale.core.model.presets import preset
 from kvscale.core.model.shape import ModelShape
 from kvscale.core.trace import find
 
-STATEMENTS = {
-    # What a device has is measured, or in its data sheet.
-    "cudaTotalBytes": "total memory of the device, as the CUDA runtime reports it",
-    # The user's number.
-    "kvMemoryBytes": "as given; no (profiling|estimate)",
-    "memFractionStatic": "--mem-fraction-static",
-    "kvBlocks": "--num-gpu-blocks-override",
-    # A choice: stated, the engine's default, or the block of the kernel that it takes.
-    "blockTokens": "default|--block-size|--page-size|raised to what .* needs|.* needs it"
-    "|sparse attention works with pages of 64",
-}
-"""Formulas that only say where a number is from."""
-
 
 @pytest.mark.parametrize("kind", EngineKind)
 @pytest.mark.parametrize("model", CONFIGS)
 def test_every_step_follows_from_its_inputs(model, kind):
     for case, capacity in starting(model, kind, 25):
-        assert not trace_faults(capacity.trace, STATEMENTS), case[1:]
+        assert not trace_faults(capacity.trace, OF_CAPACITY), case[1:]
 
 
 START = """
@@ -64,7 +52,7 @@ def test_so_it_does_from_a_start_of_vllm(model, version, fraction, batch):
         max_model_len=8192, max_num_seqs=256,
     )  # fmt: skip
     found = calibrated(model, engine, stated)
-    assert not trace_faults(found.trace, STATEMENTS)
+    assert not trace_faults(found.trace, OF_CAPACITY)
     assert band(found) == (found.kv_blocks.low, found.kv_blocks.high)
 
 
@@ -77,7 +65,7 @@ def test_so_it_does_from_a_start_of_sglang(fraction):
         max_model_len=8192,
     )  # fmt: skip
     found = calibrated("Qwen/Qwen3-8B", engine, boot)
-    assert not trace_faults(found.trace, STATEMENTS)
+    assert not trace_faults(found.trace, OF_CAPACITY)
     assert band(found) == (found.kv_blocks.low, found.kv_blocks.high)
 
 

@@ -49,7 +49,9 @@ class EngineBlocks:
                 "usableBlocksPerEngine",
                 self.usable,
                 "blocks",
-                "the engine's own count less its null block; else the computed count (low)",
+                "computed; the low end, as no engine has reported"
+                if self.reported is None
+                else "reported; the engine's own count less its null block, whatever is computed",
                 inputs,
                 "docs/decisions.md, rule 7",
             ),

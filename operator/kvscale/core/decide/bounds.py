@@ -10,6 +10,13 @@ from kvscale.core.trace import Step, Trace
 MILLI = 1000
 
 
+_KV = (
+    "ceil(plannedBlocks / (usableBlocksPerEngine * enginesPerReplica * targetOccupancy)) where "
+    "plannedBlocks = usedBlocks + waitingBlocks + growthBlocks + startupLookahead"
+)
+_SEQUENCES = "ceil((running + waiting) / (maxNumSeqs * enginesPerReplica))"
+
+
 def kv_bound(
     planned_blocks: int, blocks: EngineBlocks, engines_per_pod: int, target_percent: int
 ) -> Bound:
@@ -17,7 +24,7 @@ def kv_bound(
     per_replica = blocks.usable * engines_per_pod * target_percent / 100
     if per_replica <= 0:
         # A capacity of zero blocks is refused before it gets here; never divide by it all the same.
-        return Bound(BoundName.KV, 0, 0, "the engine has no usable blocks")
+        return Bound(BoundName.KV, 0, 0, "the engine has no usable blocks", "0")
     exact = planned_blocks / per_replica
     return Bound(
         BoundName.KV,
@@ -25,6 +32,13 @@ def kv_bound(
         round(exact * MILLI),
         f"{planned_blocks:,} blocks / ({blocks.usable * engines_per_pod:,} usable a replica "
         f"at {target_percent} %) = {exact:.2f}",
+        _KV,
+        (
+            ("plannedBlocks", planned_blocks),
+            ("usableBlocksPerEngine", blocks.usable),
+            ("enginesPerReplica", engines_per_pod),
+            ("targetOccupancy", target_percent / 100),
+        ),
     )
 
 
@@ -38,6 +52,13 @@ def sequences_bound(demand: Demand, max_num_seqs: int, engines_per_pod: int) -> 
         round(exact * MILLI),
         f"{requests:,} requests / {max_num_seqs * engines_per_pod:,} sequences a replica "
         f"= {exact:.2f}",
+        _SEQUENCES,
+        (
+            ("running", demand.running),
+            ("waiting", demand.waiting),
+            ("maxNumSeqs", max_num_seqs),
+            ("enginesPerReplica", engines_per_pod),
+        ),
     )
 
 
@@ -77,5 +98,12 @@ def binding(bounds: tuple[Bound, ...]) -> Bound:
 def steps(bounds: tuple[Bound, ...]) -> Trace:
     """Each bound as a step of the trace."""
     return tuple(
-        Step(f"bound{bound.name}", bound.replicas, "replicas", bound.detail) for bound in bounds
+        Step(
+            f"bound{bound.name}",
+            bound.replicas,
+            "replicas",
+            bound.formula or bound.detail,
+            bound.inputs,
+        )
+        for bound in bounds
     )

@@ -1,12 +1,12 @@
 """What a decision says: the numbers, the reason, and everything that they rest on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.refusal import Refusal
 from kvscale.core.spec import PoolKey
-from kvscale.core.trace import Trace
+from kvscale.core.trace import Scalar, Trace
 from kvscale.core.values import Unknown
 
 
@@ -28,12 +28,15 @@ class Bound:
         replicas: whole replicas.
         exact_milli: the same before rounding up, in thousandths, for the tolerance.
         detail: the arithmetic in one line, for a person.
+        formula, inputs: the same for the trace; "" where there is none but the detail.
     """
 
     name: BoundName
     replicas: int
     exact_milli: int
     detail: str
+    formula: str = field(default="", compare=False)
+    inputs: tuple[tuple[str, Scalar], ...] = field(default=(), compare=False)
 
 
 class Status(StrEnum):

@@ -8,6 +8,7 @@ large pool pays far less for the same risk than a percentile for each sequence w
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import NormalDist
 
 from kvscale.core.decide import reasons
 from kvscale.core.decide.blocks import EngineBlocks, usable_of
@@ -16,10 +17,11 @@ from kvscale.core.decide.newcomers import counted_shares
 from kvscale.core.decide.state import EngineProgress
 from kvscale.core.decide.supply import Supply
 from kvscale.core.engines.sample import PodMetrics
-from kvscale.core.planning.growth import planned_growth
+from kvscale.core.planning.growth import planned_growth, residents_allowed
 from kvscale.core.snapshot import PodState
-from kvscale.core.spec import Planning
-from kvscale.core.trace import Step, Trace
+from kvscale.core.spec import PER_MILLION, Planning
+from kvscale.core.trace import Scalar, Step, Trace
+from kvscale.core.traffic.residency import significant
 from kvscale.core.values import Known, Unknown
 
 SAMPLE_MAX_AGE_SECONDS = 90.0
@@ -138,7 +140,7 @@ def measure(
         full_blocks=full + len(missing) * blocks.usable * engines_per_pod,
         leaving_extra_blocks=math.ceil(extra),
         footprint_blocks=per_request,
-        steps=_steps(demand, per_request, source, footprint, planning),
+        steps=_steps(demand, per_request, source, footprint, planning, usable=blocks.usable),
     )
 
 
@@ -195,49 +197,70 @@ def _blocks_per_request(used: int, running: int, footprint: Footprint) -> tuple[
 
 
 def _steps(
-    demand: Demand, per_request: float, source: str, footprint: Footprint, planning: Planning
+    demand: Demand,
+    per_request: float,
+    source: str,
+    footprint: Footprint,
+    planning: Planning,
+    *,
+    usable: int,
 ) -> Trace:
     return (
         Step(
             "usedBlocks",
             demand.used_blocks,
             "blocks",
-            "sum over engines of usage * usable blocks",
+            "measured: sum over engines of usage * usable blocks",
             (("occupancyMilli", demand.occupancy_milli), ("running", demand.running)),
         ),
         Step(
             "waitingBlocks",
             demand.waiting_blocks,
             "blocks",
-            "waiting * blocks per request",
+            "ceil(waiting * blocksPerRequest)",
             (
                 ("waiting", demand.waiting),
-                ("blocksPerRequest", round(per_request, 2)),
+                ("blocksPerRequest", significant(per_request)),
                 ("blocksPerRequestFrom", source),
             ),
         ),
-        _growth_step(demand, footprint, planning),
+        _growth_step(demand, per_request, usable, footprint, planning),
     )
 
 
-def _growth_step(demand: Demand, footprint: Footprint, planning: Planning) -> Step:
+def _growth_step(
+    demand: Demand, per_request: float, usable: int, footprint: Footprint, planning: Planning
+) -> Step:
+    requests: tuple[tuple[str, Scalar], ...] = (
+        ("running", demand.running),
+        ("waiting", demand.waiting),
+        ("blocksPerRequest", significant(per_request)),
+        ("variation", significant(footprint.variation)),
+        ("variationFrom", footprint.source),
+    )
     if planning.by_overflow:
-        quantile = ("overflowPerMillion", planning.overflow_per_million)
-        formula = "usable blocks of the engines that keep the probability, less the sum"
+        share = planning.overflow_per_million / PER_MILLION
+        allowed = residents_allowed(usable / per_request, footprint.variation, share)
+        quantile: tuple[tuple[str, Scalar], ...] = (
+            ("overflowPerMillion", planning.overflow_per_million),
+            ("residentsAllowed", significant(allowed)),
+        )
+        formula = (
+            "max(0, ceil((running + waiting) * (usableBlocksPerEngine / residentsAllowed - "
+            "blocksPerRequest))); residents of that variation that exceed an engine with "
+            "overflowPerMillion"
+        )
         source = "Poisson residents, each gamma distributed"
     else:
-        quantile = ("percentile", planning.percentile)
-        formula = "z(percentile) * sqrt(running + waiting) * blocks per request * variation"
+        quantile = (
+            ("percentile", planning.percentile),
+            ("z", significant(max(0.0, NormalDist().inv_cdf(planning.quantile)))),
+        )
+        formula = (
+            "ceil(z * sqrt(running + waiting) * blocksPerRequest * variation); z of the normal "
+            "distribution at the percentile"
+        )
         source = "central limit theorem over the resident requests"
     return Step(
-        "growthBlocks",
-        demand.growth_blocks,
-        "blocks",
-        formula,
-        (
-            quantile,
-            ("variation", round(footprint.variation, 3)),
-            ("variationFrom", footprint.source),
-        ),
-        source,
+        "growthBlocks", demand.growth_blocks, "blocks", formula, (*quantile, *requests), source
     )

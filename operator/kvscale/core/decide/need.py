@@ -12,6 +12,7 @@ from kvscale.core.decide.trend import find_trend, growth_until_ready
 from kvscale.core.scaling import OnUnknown
 from kvscale.core.trace import Step
 from kvscale.core.traffic.declared import TrafficSource
+from kvscale.core.traffic.residency import significant
 from kvscale.core.values import Unknown
 
 FLOOR_AFTER_SECONDS = 300.0
@@ -70,10 +71,12 @@ def _need_measured(
         "startupLookahead",
         coming,
         "blocks",
-        "min(load, slope of the load * start-up seconds), if the slope is significant",
+        "min(load, ceil(blocksPerSecond * startupSeconds)); 0 a second where no slope is "
+        "significant",
         (
-            ("blocksPerSecond", round(trend.blocks_per_second, 3)),
-            ("startupSeconds", round(ahead, 1)),
+            ("load", held),
+            ("blocksPerSecond", significant(trend.blocks_per_second)),
+            ("startupSeconds", significant(ahead)),
             ("startupFrom", "assumed" if warm is None and cold is None else "measured"),
         ),
     )

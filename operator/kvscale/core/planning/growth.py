@@ -5,6 +5,7 @@ not known is how long each of them will get and, engine by engine, how many ther
 """
 
 import math
+from functools import lru_cache
 
 from kvscale.core.spec import PER_MILLION, Planning
 from kvscale.core.traffic.compound_poisson import Moments
@@ -53,6 +54,7 @@ def planned_growth(
     return max(0, math.ceil(requests * (usable / each - mean_blocks)))
 
 
+@lru_cache(maxsize=64)
 def residents_allowed(room: float, variation: float, accepted: float) -> float:
     """Mean residents of an engine that exceeds its memory with the accepted probability.
 
