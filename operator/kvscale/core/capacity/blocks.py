@@ -79,6 +79,10 @@ class Scheduling:
     encoder_tokens: int = 0
 
 
+EVERY_TOKEN = Need()
+"""All tokens stay, in blocks of their own."""
+
+
 class LayerRule(Protocol):
     """How layers of one kind keep the past."""
 
@@ -118,7 +122,7 @@ class FullAttention:
 
     def need(self, group: LayerGroup, scheduling: Scheduling) -> Need:  # noqa: ARG002
         """Every token stays."""
-        return Need()
+        return EVERY_TOKEN
 
 
 class SlidingWindow(FullAttention):
@@ -180,7 +184,7 @@ class Latent:
 
     def need(self, group: LayerGroup, scheduling: Scheduling) -> Need:  # noqa: ARG002
         """Every token stays."""
-        return Need()
+        return EVERY_TOKEN
 
 
 def _aligned(size: int) -> int:
@@ -234,7 +238,7 @@ class State:
     def need(self, group: LayerGroup, scheduling: Scheduling) -> Need:
         """As many states as steps can be told apart."""
         if scheduling.state_blocks is None:
-            return Need()
+            return EVERY_TOKEN
         return Need(fixed_blocks=scheduling.state_blocks + (group.kind in scheduling.checkpoints))
 
 

@@ -22,6 +22,10 @@ class LayerKind(StrEnum):
     SHORT_CONVOLUTION = "ShortConvolution"
     CROSS_ATTENTION = "CrossAttention"
 
+    # It is a string, so it hashes as one: Enum's own hash is a Python function, which every
+    # question below and every table of rules would call, a hundred times for one capacity.
+    __hash__ = str.__hash__
+
     @property
     def recurrent(self) -> bool:
         """Whether the layer keeps one state of fixed size, whatever the length."""

@@ -79,6 +79,8 @@ def cache_groups(
 
 def _kinds(table: Table, counts: Sequence[int]) -> tuple[tuple[LayerKind, int], ...]:
     """Layers of a stage by kind; nothing where all are of one."""
+    if len(table) == 1:
+        return ()
     found: dict[LayerKind, int] = {}
     for cache, count in zip(table, counts, strict=True):
         found[cache.kind] = found.get(cache.kind, 0) + count
