@@ -5,7 +5,7 @@ v0.32.0 v1/kv_cache_interface.py, for the classes named.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kvscale.core.model.dtypes import BITS, KvDtype, kv_dtype
 from kvscale.core.model.layers.compressed import INDEX_STORAGE, LATENT_STORAGE
@@ -43,8 +43,7 @@ class CacheFormat:
     drafts: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(NamedTuple):
     """What a sequence needs of a layer's blocks; the fields are those of `CacheGroup`.
 
     Attributes:

@@ -73,7 +73,6 @@ def _rooms(
         return refused.refusal
     rooms = []
     for stage in stages(settings.shape.layers, engine.pipeline_parallel):
-        groups = cache_groups(tables, settings, engine, stage)
         budget = kv_budget(settings, engine, device, stage, given, explained=explained)
         if budget.kv_memory.high <= 0 or (
             kv_memory_bytes is None
@@ -81,6 +80,7 @@ def _rooms(
             and budget.weight_bytes + budget.kv_memory.low > device.memory_bytes
         ):
             return _does_not_fit(budget, device)
+        groups = cache_groups(tables, settings, engine, stage)
         # A stage without a layer that keeps anything limits nothing.
         each = bytes_per_block(groups)
         if each:
