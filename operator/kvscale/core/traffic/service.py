@@ -66,7 +66,14 @@ class Service:
                 decode_sequences=sequences, resident_tokens=round(sequences * self.resident_tokens)
             )
 
-        return at(below) + max(0.0, batch - below) * (at(below + 1) - at(below))
+        least = at(below)
+        return least + max(0.0, batch - below) * (at(below + 1) - least)
+
+
+@lru_cache(maxsize=64)
+def _whole_prompts(requests: Profile) -> tuple[tuple[float, int], ...]:
+    """Weight and whole tokens of the prompts: a plan puts the same ones to two dozen engines."""
+    return tuple((weight, whole(length)) for weight, length in requests.prompts())
 
 
 @lru_cache(maxsize=512)
@@ -79,8 +86,7 @@ def service(model: StepTime, requests: Profile, chunk_tokens: int) -> Service:
         chunk_tokens: token budget of a step.
     """
     prefill = work = 0.0
-    for weight, length in requests.prompts():
-        tokens = whole(length)
+    for weight, tokens in _whole_prompts(requests):
         prefill += weight * model.prefill_seconds(tokens, chunk_tokens)
         work += weight * model.compute_seconds(tokens, chunk_pairs(0, tokens))
     held = requests.residents
