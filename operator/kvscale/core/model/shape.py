@@ -22,8 +22,8 @@ class LayerKind(StrEnum):
     SHORT_CONVOLUTION = "ShortConvolution"
     CROSS_ATTENTION = "CrossAttention"
 
-    # It is a string, so it hashes as one: Enum's own hash is a Python function, which every
-    # question below and every table of rules would call, a hundred times for one capacity.
+    # A kind is equal to its text, so it hashes as its text. Enum's own hash is a Python function,
+    # which the sets below and every table of rules would call, dozens of times for one capacity.
     __hash__ = str.__hash__
 
     @property

@@ -141,16 +141,17 @@ def overhead(shape: ModelShape, rules: Rules, run: Run) -> Overhead:
     forward = run.max_num_batched_tokens * (3 * shape.hidden_size + width) * element
     each = PLAIN_BYTES if second else rules.sampler_bytes
     sampling = logits * each + kept
-    sees = any(group.name == "vision" for group in shape.weight_groups)
-    encoder = Band.point(0)
+    sees = "vision" in [group.name for group in shape.weight_groups]
+    encoder = 0
     peak = max(forward, sampling)
     activation = _band(peak, rules, sorts=each == SORTED_BYTES and sampling == peak)
     if sees:
-        encoder = scaled(_ENCODER, run.max_num_batched_tokens, _ENCODER_TOKENS)
+        seen = scaled(_ENCODER, run.max_num_batched_tokens, _ENCODER_TOKENS)
+        encoder = seen.expected
         activation = Band(
             activation.low,
-            max(peak, encoder.expected),
-            max(activation.high, encoder.high),
+            max(peak, encoder),
+            max(activation.high, seen.high),
         )
         assumptions += ("the peak of the vision encoder is not known: up to 4 GiB for 8192 tokens",)
     if not rules.certain:
@@ -163,7 +164,7 @@ def overhead(shape: ModelShape, rules: Rules, run: Run) -> Overhead:
         buffers=logits * COUNTER_MILLI // 1000 if second and rules.counts_buffers else 0,
         forward=forward,
         sampling=sampling,
-        encoder=encoder.expected,
+        encoder=encoder,
         bytes_per_logit=each,
         activation=activation,
         graphs=graph_estimate(shape, rules, run, second=second),
