@@ -118,7 +118,7 @@ class EngineCapacity:
             return pooled_blocks(self.pools, self.block_tokens, tokens)
         if not self.groups:
             return -(-tokens // self.block_tokens)
-        return sum(group.blocks(tokens) for group in self.groups)
+        return sum([group.blocks(tokens) for group in self.groups])
 
     def resident_blocks(self, tokens: int) -> int:
         """Blocks that one sequence of that many tokens holds while it decodes.
@@ -129,4 +129,4 @@ class EngineCapacity:
             return pooled_blocks(self.pools, self.block_tokens, tokens, decoding=True)
         if not self.groups:
             return -(-tokens // self.block_tokens)
-        return sum(group.resident_blocks(tokens) for group in self.groups)
+        return sum([group.resident_blocks(tokens) for group in self.groups])

@@ -78,9 +78,7 @@ def _held(group: WeightGroup, stage: Stage) -> bool:
 
 
 def _on_stage(group: WeightGroup, layers: int, stage: Stage) -> tuple[int, int]:
-    """The group's share on the stage, as a fraction (numerator, denominator)."""
-    if stage.is_first and stage.is_last:
-        return 1, 1
+    """The group's share on one stage of several, as a fraction (numerator, denominator)."""
     if group.stage != "all":
         return int(_held(group, stage)), 1
     if group.layer_positions:
@@ -118,11 +116,12 @@ def group_bytes(
     rounded up to them.
     """
     ways = tensor_parallel if group.split_by_tensor_parallel else 1
-    if group.split_at_most is not None:
-        ways = min(ways, group.split_at_most)
+    if group.split_at_most is not None and group.split_at_most < ways:
+        ways = group.split_at_most
     if group.split_by_data_parallel:
         ways *= data_parallel
-    share, whole = _on_stage(group, layers, stage)
+    alone = stage.is_first and stage.is_last
+    share, whole = (1, 1) if alone else _on_stage(group, layers, stage)
     each = group.bits_per_parameter_milli
     if group.scale_group:
         each += _finer_scales(group, ways)

@@ -1,7 +1,7 @@
 """What the rules of layers are given, and what they answer: `layer_rules` holds the rules."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kvscale.core.model.dtypes import KvDtype
 from kvscale.core.model.shape import LayerGroup, LayerKind
@@ -28,8 +28,7 @@ class CacheFormat:
     drafts: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(NamedTuple):
     """What a sequence needs of a layer's blocks; the fields are those of `CacheGroup`.
 
     Attributes:
@@ -41,6 +40,10 @@ class Need:
     admitted_tokens: int | None = None
     resident_tokens: int | None = None
     extra_blocks: int = 0
+
+
+EVERY_TOKEN = Need()
+"""All tokens stay, in blocks of their own."""
 
 
 @dataclass(frozen=True, slots=True)

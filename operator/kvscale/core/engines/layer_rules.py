@@ -4,7 +4,7 @@ Each layer kind has one rule; a new kind is a new class here and a line in `RULE
 v0.32.0 v1/kv_cache_interface.py, for the classes named.
 """
 
-from kvscale.core.engines.cache_format import CacheFormat, LayerRule, Need, Scheduling
+from kvscale.core.engines.cache_format import EVERY_TOKEN, CacheFormat, LayerRule, Need, Scheduling
 from kvscale.core.model.dtypes import BITS, kv_dtype
 from kvscale.core.model.layers.compressed import INDEX_STORAGE, LATENT_STORAGE, STATE_STORAGE
 from kvscale.core.model.shape import LayerGroup, LayerKind, StatePart
@@ -40,7 +40,7 @@ class FullAttention:
 
     def need(self, group: LayerGroup, scheduling: Scheduling) -> Need:  # noqa: ARG002
         """Every token stays."""
-        return Need()
+        return EVERY_TOKEN
 
 
 class SlidingWindow(FullAttention):
@@ -90,7 +90,7 @@ class Latent:
 
     def need(self, group: LayerGroup, scheduling: Scheduling) -> Need:  # noqa: ARG002
         """Every token stays."""
-        return Need()
+        return EVERY_TOKEN
 
 
 def vector_bytes(group: LayerGroup, cache: CacheFormat) -> int:
@@ -160,7 +160,7 @@ class State:
     def need(self, group: LayerGroup, scheduling: Scheduling) -> Need:
         """As many states as steps can be told apart."""
         if scheduling.state_blocks is None:
-            return Need()
+            return EVERY_TOKEN
         return Need(fixed_blocks=scheduling.state_blocks + (group.kind in scheduling.checkpoints))
 
 

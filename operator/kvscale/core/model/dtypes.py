@@ -5,6 +5,7 @@ config/model.py (`_resolve_auto_dtype`).
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 BITS = {"bfloat16": 16_000, "float16": 16_000, "float32": 32_000}
 """Unquantised formats: thousandths of a bit per element."""
@@ -18,6 +19,7 @@ ALIASES = {
 }
 
 
+@lru_cache(maxsize=256)
 def canonical(name: str) -> str:
     """The full name of an unquantised format ("half" is "float16"); others unchanged."""
     bare = name.removeprefix("torch.").lower()

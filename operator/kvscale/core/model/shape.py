@@ -22,6 +22,10 @@ class LayerKind(StrEnum):
     SHORT_CONVOLUTION = "ShortConvolution"
     CROSS_ATTENTION = "CrossAttention"
 
+    # A kind is equal to its text, so it hashes as its text. Enum's own hash is a Python function,
+    # which the sets below and every table of rules would call, dozens of times for one capacity.
+    __hash__ = str.__hash__
+
     @property
     def recurrent(self) -> bool:
         """Whether the layer keeps one state of fixed size, whatever the length."""

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
+from operator import mul
+from typing import NamedTuple
 
 from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.capacity.roofline import StepTime
@@ -26,8 +28,7 @@ COARSEST = 20
 """A cell is at most max(64, length / 10) tokens long, and its blocks differ by at most 1 / 20."""
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """A request's stay at one number of blocks.
 
     Attributes:
@@ -99,10 +100,12 @@ class _Sorted:
     @classmethod
     def of(cls, values: Iterable[float], weights: Iterable[float]) -> "_Sorted":
         pairs = sorted(zip(values, weights, strict=True))
+        ascending = [value for value, _ in pairs]
+        shares = [weight for _, weight in pairs]
         return cls(
-            [value for value, _ in pairs],
-            [0.0, *accumulate(weight for _, weight in pairs)],
-            [0.0, *accumulate(value * weight for value, weight in pairs)],
+            ascending,
+            list(accumulate(shares, initial=0.0)),
+            list(accumulate(map(mul, ascending, shares), initial=0.0)),
         )
 
     def mean_below(self, limit: float) -> float:

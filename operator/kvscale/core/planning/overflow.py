@@ -59,8 +59,8 @@ class Risk:
         step = stay.step_seconds / (1 - stay.prefill_share)
         rate = stay.requests_per_second
         return [
-            Part(one.blocks, rate * (one.prefill_seconds + step * one.decode_steps))
-            for one in self.held
+            Part(blocks, rate * (prefill_seconds + step * decode_steps))
+            for blocks, prefill_seconds, decode_steps in self.held
         ]
 
     def probability(self, stay: Residence) -> float:

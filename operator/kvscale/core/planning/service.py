@@ -98,7 +98,14 @@ class Service:
                 decode_sequences=sequences, resident_tokens=round(sequences * self.resident_tokens)
             )
 
-        return at(below) + max(0.0, batch - below) * (at(below + 1) - at(below))
+        least = at(below)
+        return least + max(0.0, batch - below) * (at(below + 1) - least)
+
+
+@lru_cache(maxsize=64)
+def _whole_prompts(requests: Profile) -> tuple[tuple[float, int], ...]:
+    """Weight and whole tokens of the prompts: a plan puts the same ones to two dozen engines."""
+    return tuple((weight, whole(length)) for weight, length in requests.prompts())
 
 
 @lru_cache(maxsize=512)
@@ -111,8 +118,7 @@ def service(model: StepTime, requests: Profile, chunk_tokens: int) -> Service:
         chunk_tokens: token budget of a step.
     """
     prefill = work = prompt = prompt_pairs = 0.0
-    for weight, length in requests.prompts():
-        tokens = whole(length)
+    for weight, tokens in _whole_prompts(requests):
         pairs = chunk_pairs(0, tokens)
         prefill += weight * model.prefill_seconds(tokens, chunk_tokens)
         work += weight * model.compute_seconds(tokens, pairs)

@@ -26,6 +26,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import mul
 from statistics import NormalDist
+from typing import NamedTuple
 
 LATTICE = 384
 """Most cells of the lattice: the work of the recursion grows with its square."""
@@ -44,8 +45,7 @@ SADDLE_REACH = {-1: 5.0, 1: 7.0}
 tail is all but one in three million, or one in 1e12."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """Residents of one size.
 
     Attributes:
@@ -77,11 +77,11 @@ class Moments:
 def moments(parts: Iterable[Part]) -> Moments:
     """The moments of the sum: its cumulants are sums of expected * size ** k."""
     first = second = third = 0.0
-    for part in parts:
-        held = part.expected * part.size
+    for size, expected in parts:
+        held = expected * size
         first += held
-        second += held * part.size
-        third += held * part.size * part.size
+        second += held * size
+        third += held * size * size
     deviation = math.sqrt(second)
     cube = deviation * second
     return Moments(first, deviation, third / cube if cube > 0 else 0.0)
@@ -142,9 +142,14 @@ def _lattice(weights: list[float]) -> list[float]:
     cells = len(weights) - 2
     # exp underflows where more residents are expected than would ever fit: nothing is held then.
     held = [math.exp(weights[0] - math.fsum(weights))]
-    falling = [size * weights[size] for size in range(cells, 0, -1)]
+    # Sums over the sizes that there are alone: most often the largest is far below the limit.
+    sizes = [size for size in range(1, cells + 1) if weights[size]]
+    least, largest = (sizes[0], sizes[-1]) if sizes else (1, 0)
+    falling = [size * weights[size] for size in range(largest, least - 1, -1)]
     for total in range(1, cells + 1):
-        held.append(sum(map(mul, falling[cells - total :], held)) / total)
+        larger = max(0, largest - total)  # sizes that do not fit into that sum
+        smallest = max(0, total - largest)  # what is held beside the largest
+        held.append(sum(map(mul, falling[larger:], held[smallest:])) / total)
     return held
 
 
@@ -205,9 +210,10 @@ def _saddle(parts: list[Part], top: float) -> _Tail:
 def _tilted(parts: list[Part], tilt: float) -> tuple[float, float, float]:
     """The cumulant function at a tilt, and the mean and standard deviation of the tilted sum."""
     cumulant = first = second = 0.0
-    for part in parts:
-        grown = part.expected * math.exp(tilt * part.size)
-        cumulant += grown - part.expected
-        first += grown * part.size
-        second += grown * part.size * part.size
+    for size, expected in parts:
+        grown = expected * math.exp(tilt * size)
+        held = grown * size
+        cumulant += grown - expected
+        first += held
+        second += held * size
     return cumulant, first, math.sqrt(second)

@@ -212,12 +212,12 @@ def _at_levels(
 ) -> Lengths:
     """Weighted points as quantiles: a point stands at the middle of its weight."""
     order = sorted(range(len(values)), key=values.__getitem__)
-    ascending = [weights[i] for i in order]
+    ascending = [*map(weights.__getitem__, order)]
     ends = [*accumulate(ascending)]
     middles = [end - weight / 2 for end, weight in zip(ends, ascending, strict=True)]
     levels = [0.0, *middles, float(ends[-1])]
     scale = ends[-1] / ONE
-    lengths = [first, *[values[i] for i in order], last]
+    lengths = [first, *map(values.__getitem__, order), last]
     quantiles = []
     for level in LEVELS:
         right = min(max(1, bisect_left(levels, level * scale)), len(levels) - 1)

@@ -69,9 +69,9 @@ def independent(prompt: Lengths, output: Lengths, max_model_len: int) -> Request
     """Requests whose prompts and outputs know nothing of each other."""
     prompts, outputs = _points(prompt), _points(output)
     return Requests(
-        tuple(length for length, _ in prompts for _ in outputs),
-        tuple(length for _ in prompts for length, _ in outputs),
-        tuple(share * other for _, share in prompts for _, other in outputs),
+        tuple([length for length, _ in prompts for _ in outputs]),
+        tuple([length for _ in prompts for length, _ in outputs]),
+        tuple([share * other for _, share in prompts for _, other in outputs]),
     ).capped(max_model_len)
 
 

@@ -8,6 +8,7 @@ prompt and grows by a token with each step of its output.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import repeat
 
 BIN = 1.05
 """Requests whose prompts and whose outputs lie within this ratio are kept as one, at their mean.
@@ -39,12 +40,9 @@ class Requests:
         """The same on an engine that accepts `limit` tokens: an output ends there."""
         if max(map(float.__add__, self.prompts, self.outputs)) <= limit:
             return self
-        prompts = tuple(min(prompt, limit - 1.0) for prompt in self.prompts)
-        outputs = tuple(
-            min(output, limit - prompt)
-            for prompt, output in zip(prompts, self.outputs, strict=True)
-        )
-        return Requests(prompts, outputs, self.weights, self.count)
+        prompts = tuple(map(min, self.prompts, repeat(limit - 1.0)))
+        room = [limit - prompt for prompt in prompts]
+        return Requests(prompts, tuple(map(min, self.outputs, room)), self.weights, self.count)
 
     def totals(self) -> tuple[float, ...]:
         """Prompt + output of each point."""

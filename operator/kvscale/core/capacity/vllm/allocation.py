@@ -1,6 +1,7 @@
 """How an engine lays a model's layers out in its pool: block tables, and what each needs."""
 
 from collections.abc import Sequence
+from operator import mul
 
 from kvscale.core.capacity.ceiling import CacheGroup
 from kvscale.core.capacity.placement import Stage
@@ -52,20 +53,19 @@ def cache_groups(
     # Draft layers come after the model's own and lie on the last stage.
     last = MOST_PLACES if stage.is_last else stage.last
     for table in found:
-        first = max(table, key=lambda cache: cache.layers)
+        first = table[0] if len(table) == 1 else max(table, key=lambda cache: cache.layers)
         need = RULES[first.kind].need(first.group, settings.scheduling)
         fixed = need.fixed_blocks
         if need.fixed_tokens is not None:
             fixed = -(-need.fixed_tokens // first.block_tokens)
         counts = [layers_within(cache, stage.first, last) for cache in table]
+        pages = [cache.page_bytes for cache in table]
         groups.append(
             CacheGroup(
                 kind=first.kind,
                 layers=sum(counts),
                 block_tokens=first.block_tokens,
-                bytes_per_block=sum(
-                    cache.page_bytes * count for cache, count in zip(table, counts, strict=True)
-                ),
+                bytes_per_block=sum(map(mul, pages, counts)),
                 fixed_blocks=fixed,
                 admitted_tokens=need.admitted_tokens,
                 resident_tokens=need.resident_tokens,
@@ -79,6 +79,8 @@ def cache_groups(
 
 def _kinds(table: Table, counts: Sequence[int]) -> tuple[tuple[LayerKind, int], ...]:
     """Layers of a stage by kind; nothing where all are of one."""
+    if len(table) == 1:
+        return ()
     found: dict[LayerKind, int] = {}
     for cache, count in zip(table, counts, strict=True):
         found[cache.kind] = found.get(cache.kind, 0) + count

@@ -74,7 +74,6 @@ def _rooms(
         return refused.refusal
     rooms = []
     for stage in stages(settings.shape.layers, engine.pipeline_parallel):
-        groups = cache_groups(tables, settings, engine, stage)
         budget = kv_budget(settings, engine, device, stage, given, explained=explained)
         if budget.kv_memory.high <= 0 or (
             kv_memory_bytes is None
@@ -82,6 +81,7 @@ def _rooms(
             and budget.weight_bytes + budget.kv_memory.low > device.memory_bytes
         ):
             return _does_not_fit(budget, device)
+        groups = cache_groups(tables, settings, engine, stage)
         # A stage without a layer that keeps anything limits nothing.
         each = bytes_per_block(groups)
         if each:
@@ -175,14 +175,16 @@ def _capacity(
     if certain < length:
         assumptions += (f"{length} tokens may not fit the engine: only {certain} are certain",)
 
+    smallest = min(group.block_tokens for group in groups)
+    ranks = engine.decode_context_parallel
+
     def tokens(count: int) -> int:
-        smallest = min(group.block_tokens for group in groups)
-        ranks = engine.decode_context_parallel
         return printed_tokens(
             settings.rules, count, smallest, needed, length, tables=len(groups), ranks=ranks
         )
 
     memory = room.budget.kv_memory
+    printed = Band(tokens(blocks.low), tokens(blocks.expected), tokens(blocks.high))
     return EngineCapacity(
         block_tokens=block_tokens,
         bytes_per_block=room.bytes_per_block,
@@ -190,9 +192,11 @@ def _capacity(
         kv_memory_bytes=Band(max(0, memory.low), max(0, memory.expected), memory.high),
         kv_blocks=blocks,
         reserved_blocks=RESERVED_BLOCKS,
-        kv_cache_size_tokens=Band(*(tokens(n) for n in (blocks.low, blocks.expected, blocks.high))),
+        kv_cache_size_tokens=printed,
         max_concurrency_milli=Band(
-            *(1000 * n // needed for n in (blocks.low, blocks.expected, blocks.high))
+            1000 * blocks.low // needed,
+            1000 * blocks.expected // needed,
+            1000 * blocks.high // needed,
         ),
         max_model_len=length,
         max_num_seqs=settings.max_num_seqs,
@@ -203,12 +207,7 @@ def _capacity(
         trace=(
             *room.budget.trace,
             *page_steps(settings, engine, room),
-            *block_steps(
-                settings,
-                engine,
-                room,
-                Ceiling(blocks, length, needed, tokens(blocks.expected)),
-            ),
+            *block_steps(settings, engine, room, Ceiling(blocks, length, needed, printed.expected)),
         )
         if explained
         else (),

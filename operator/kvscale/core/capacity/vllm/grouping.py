@@ -7,7 +7,7 @@ functions that it calls, named below.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from kvscale.core.engines.cache_format import CacheFormat
 from kvscale.core.engines.layer_rules import RULES
@@ -16,8 +16,7 @@ from kvscale.core.model.fields import Refused
 from kvscale.core.model.shape import LayerGroup, LayerKind
 
 
-@dataclass(frozen=True, slots=True)
-class LayerCache:
+class LayerCache(NamedTuple):
     """Layers whose caches are alike on one rank.
 
     Attributes:
@@ -139,8 +138,8 @@ def _promoted(caches: list[LayerCache]) -> list[LayerCache]:
         return caches
     block = full[0].block_tokens
     return [
-        replace(
-            cache, every_token=True, block_tokens=block,
+        cache._replace(
+            every_token=True, block_tokens=block,
             page_bytes=cache.page_bytes * block // cache.block_tokens,
         )
         if cache.kind in _LOCAL else cache
@@ -160,14 +159,14 @@ def _equal_pages(caches: list[LayerCache], rules: TableRules) -> list[LayerCache
         if cache.page_bytes == largest:
             equal.append(cache)
         elif cache.kind.recurrent:
-            equal.append(replace(cache, page_bytes=largest))
+            equal.append(cache._replace(page_bytes=largest))
         elif rules.stretches and largest % cache.page_bytes == 0:
             longer = cache.block_tokens * (largest // cache.page_bytes)
-            equal.append(replace(cache, page_bytes=largest, block_tokens=longer))
+            equal.append(cache._replace(page_bytes=largest, block_tokens=longer))
         elif cache.kind.latent or not rules.pads:
             return None
         else:
-            equal.append(replace(cache, page_bytes=largest))
+            equal.append(cache._replace(page_bytes=largest))
     return equal
 
 
@@ -201,7 +200,7 @@ def _dealt(caches: list[LayerCache], limit: float) -> list[Table]:
     for bucket, count in zip(buckets, counts, strict=True):
         ways = -(-count // size)
         places = [place for cache in bucket for place in cache.positions]
-        found += [(replace(bucket[0], positions=places[way::ways]),) for way in range(ways)]
+        found += [(bucket[0]._replace(positions=places[way::ways]),) for way in range(ways)]
     return found
 
 
@@ -232,7 +231,7 @@ def _packed(caches: list[LayerCache]) -> list[Table]:
     for bucket, most, even, _ in shapes:
         ways = -(-most // share) if even and share else 1
         found += [
-            tuple(replace(cache, positions=cache.positions[way::ways]) for cache in bucket)
+            tuple(cache._replace(positions=cache.positions[way::ways]) for cache in bucket)
             for way in range(ways)
         ]
     return found

@@ -20,9 +20,11 @@ asynchronous scheduling, which 0.14 made the default (config/vllm.py, max_concur
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from kvscale.core.engines.cache_format import Scheduling
 from kvscale.core.engines.config import EngineConfig
+from kvscale.core.engines.versions import Version
 from kvscale.core.engines.vllm.rules import Rules
 from kvscale.core.model.fields import Refused
 from kvscale.core.model.shape import LayerKind, ModelShape
@@ -59,10 +61,14 @@ class TableRules:
 
 def table_rules(rules: Rules, engine: EngineConfig) -> TableRules:
     """The rules of that version, with what `--disable-hybrid-kv-cache-manager` changes."""
-    version = rules.version
+    return _table_rules(rules.version, hybrid_manager=engine.hybrid_kv_cache_manager)
+
+
+@lru_cache(maxsize=256)
+def _table_rules(version: Version, *, hybrid_manager: bool) -> TableRules:
     limit = 1.5 if version >= (0, 18, 0) else 1.25 if version >= (0, 12, 0) else 1.0
     return TableRules(
-        keeps_windows_whole=not engine.hybrid_kv_cache_manager or version < (0, 9, 1),
+        keeps_windows_whole=not hybrid_manager or version < (0, 9, 1),
         keeps_chunks_whole=(0, 10, 1) <= version < (0, 14, 0),
         deal_limit=limit,
         stretches=version >= (0, 12, 0),
@@ -72,34 +78,33 @@ def table_rules(rules: Rules, engine: EngineConfig) -> TableRules:
 
 def keeps_prefixes(rules: Rules, shape: ModelShape, engine: EngineConfig) -> bool:
     """Whether the engine caches prefixes: as it was told, or by its default for the layers."""
-    states = [group.kind.recurrent for group in shape.layer_groups]
     if engine.prefix_caching is not None:
         return engine.prefix_caching
+    states = [group.kind.recurrent for group in shape.layer_groups]
     if any(states):
         # A model of states alone has it off still (config/model.py, is_prefix_caching_supported).
         return rules.version >= (0, 26, 0) and not all(states)
     return True
 
 
-def _checkpoints(rules: Rules, capability: str) -> frozenset[LayerKind]:
+@lru_cache(maxsize=256)
+def _checkpoints(version: Version, capability: str) -> frozenset[LayerKind]:
     """Kinds whose states leave a checkpoint behind while a prompt is computed."""
     kinds = set()
-    if rules.version >= (0, 32, 0):
+    if version >= (0, 32, 0):
         kinds.add(LayerKind.MAMBA2)
     major = capability.split(".", maxsplit=1)[0]
-    if rules.version >= (0, 33, 0) and major in {"", "9", "10", "12"}:
+    if version >= (0, 33, 0) and major in {"", "9", "10", "12"}:
         kinds.add(LayerKind.GATED_DELTA_NET)
     return frozenset(kinds)
 
 
 def state_grid(rules: Rules, shape: ModelShape, engine: EngineConfig, capability: str) -> int:
     """Tokens of which a block beside states must be a multiple, for their checkpoints; 1: any."""
-    if not keeps_prefixes(rules, shape, engine):
-        return 1
-    exported = _checkpoints(rules, capability)
     kinds = {group.kind for group in shape.layer_groups if group.kind.recurrent}
-    delta = LayerKind.GATED_DELTA_NET
-    return GATED_DELTA_GRID if delta in kinds and kinds <= exported else 1
+    if LayerKind.GATED_DELTA_NET not in kinds or not keeps_prefixes(rules, shape, engine):
+        return 1
+    return GATED_DELTA_GRID if kinds <= _checkpoints(rules.version, capability) else 1
 
 
 def scheduling(
@@ -137,7 +142,7 @@ def scheduling(
         in_flight=max_num_batched_tokens * (steps if rules.version >= (0, 26, 0) else 1),
         decoding=steps * (1 + drafts),
         state_blocks=None if everywhere else 1 + prefixes + drafts,
-        checkpoints=_checkpoints(rules, capability) if prefixes else frozenset(),
+        checkpoints=_checkpoints(rules.version, capability) if prefixes else frozenset(),
         encoder_tokens=max_num_batched_tokens,
     )
 

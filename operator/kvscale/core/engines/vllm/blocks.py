@@ -197,11 +197,10 @@ def _beside_states(
     attention beside them.
     """
     states = [group for group in groups if group.kind.recurrent]
-    attention = [group for group in groups if not group.kind.recurrent]
-    if not states or not attention:
+    if not states or len(states) == len(groups):
         return None
     state = max(RULES[group.kind].page_bytes(group, 1, cache) for group in states)
-    first = attention[0]
+    first = next(group for group in groups if not group.kind.recurrent)
     token = RULES[first.kind].page_bytes(first, 1, cache)
     step = lcm(max(wanted, LATENT_HYBRID_BLOCK) if first.kind.latent else wanted, grid)
     tokens = max(wanted, step * -(-state // (step * token)))

@@ -6,6 +6,7 @@ on two devices; few captured sizes take 0.04 to 0.45. What is captured in the en
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from kvscale.core.devices.device import Device
 from kvscale.core.engines.bands import gib, scaled, summed
@@ -63,6 +64,7 @@ def graph_estimate(shape: ModelShape, rules: Rules, run: Run, *, second: bool) -
     return summed(*parts)
 
 
+@lru_cache(maxsize=256)
 def sizes(largest: int) -> int:
     """Batch sizes that are captured up to a largest: 1, 2, 4, by 8 to 256, by 16 to 512."""
     largest = min(largest, MOST_CAPTURED)

@@ -80,9 +80,10 @@ def automatic_dtype(shape: ModelShape, capability: str) -> str:
         shape: the model.
         capability: of the device ("7.5"); "" if not known.
     """
+    if shape.architecture not in NO_FLOAT16 or shape.dtype != "bfloat16":
+        return shape.dtype
     found = capability_of(capability)
-    coarse = shape.architecture in NO_FLOAT16 and shape.dtype == "bfloat16"
-    return "float32" if coarse and found is not None and found < BFLOAT16 else shape.dtype
+    return "float32" if found is not None and found < BFLOAT16 else shape.dtype
 
 
 def coarse_activations(start: Start) -> Refusal | None:

@@ -34,7 +34,6 @@ NVLink), 1.38 (2 x H200, Qwen3-Next), 1.65 (8 x H100).
 
 from dataclasses import dataclass
 
-from kvscale.core.devices.device import Device
 from kvscale.core.engines.bands import GIB, by_ranks, gib, scaled, summed
 from kvscale.core.engines.vllm.graphs import Run, graph_estimate
 from kvscale.core.engines.vllm.rules import (
@@ -96,6 +95,8 @@ loads as 13.47 to 13.76 GiB and gpt-oss-120b as 64.38, allocated as 13.27 and 63
 _UNIFIED_PERMILLE = (0, 20, 90)
 """Memory that the host takes on a device that shares it, in thousandths of the total."""
 
+_SHARED = "the device shares the host's memory: what runs there comes off the KV memory"
+
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
@@ -138,7 +139,7 @@ class Overhead:
 
 def overhead(shape: ModelShape, rules: Rules, run: Run) -> Overhead:
     """The overhead of an engine, as a band; see the module for the rule and its evidence."""
-    second = second_runner(rules, shape)
+    second, unified = second_runner(rules, shape), unified_memory(run.device)
     vocabulary = padded_vocabulary(shape.vocabulary_size)
     logits = run.max_num_seqs * vocabulary
     element = BITS.get(shape.dtype, BITS["bfloat16"]) // 8_000
@@ -147,15 +148,17 @@ def overhead(shape: ModelShape, rules: Rules, run: Run) -> Overhead:
     forward = run.max_num_batched_tokens * (3 * shape.hidden_size + width) * element
     each = PLAIN_BYTES if second else rules.sampler_bytes
     sampling = logits * each + kept
-    sees = any(group.name == "vision" for group in shape.weight_groups)
-    encoder = scaled(_ENCODER, run.max_num_batched_tokens, _ENCODER_TOKENS)
+    sees = "vision" in [group.name for group in shape.weight_groups]
+    encoder = 0
     peak = max(forward, sampling)
     activation = _band(peak, rules, sorts=each == SORTED_BYTES and sampling == peak)
     if sees:
+        seen = scaled(_ENCODER, run.max_num_batched_tokens, _ENCODER_TOKENS)
+        encoder = seen.expected
         activation = Band(
             activation.low,
-            max(peak, encoder.expected),
-            max(activation.high, encoder.high),
+            max(peak, encoder),
+            max(activation.high, seen.high),
         )
         assumptions += ("the peak of the vision encoder is not known: up to 4 GiB for 8192 tokens",)
     if not rules.certain:
@@ -164,11 +167,11 @@ def overhead(shape: ModelShape, rules: Rules, run: Run) -> Overhead:
             activation.low, activation.expected, max(activation.high, sorted_high)
         )  # fmt: skip
     return Overhead(
-        non_torch=_non_torch(rules, run),
+        non_torch=_non_torch(rules, run, unified=unified),
         buffers=logits * COUNTER_MILLI // 1000 if second and rules.counts_buffers else 0,
         forward=forward,
         sampling=sampling,
-        encoder=encoder.expected if sees else 0,
+        encoder=encoder,
         bytes_per_logit=each,
         feed_forward=width,
         element_bytes=element,
@@ -176,7 +179,7 @@ def overhead(shape: ModelShape, rules: Rules, run: Run) -> Overhead:
         activation=activation,
         graphs=graph_estimate(shape, rules, run, second=second),
         repacked=_repacked(shape, run.weight_bytes),
-        assumptions=assumptions + _unified(run.device),
+        assumptions=(*assumptions, *((_SHARED,) if unified else ())),
     )
 
 
@@ -202,7 +205,7 @@ def _band(peak: int, rules: Rules, *, sorts: bool) -> Band:
     return Band(peak * low // 100, peak, peak * high // 100 + more)
 
 
-def _non_torch(rules: Rules, run: Run) -> Band:
+def _non_torch(rules: Rules, run: Run, *, unified: bool) -> Band:
     device = run.device
     apart = device.compute_capability in _PCIE or "pcie" in device.product.lower()
     parts = [by_ranks(_UNLINKED if apart else _LINKED, run.tensor_parallel)]
@@ -210,7 +213,7 @@ def _non_torch(rules: Rules, run: Run) -> Band:
         parts.append(by_ranks(_COMMUNICATORS, run.tensor_parallel))
     if rules.counts_context:
         parts.append(_CONTEXT)
-    if unified_memory(device):
+    if unified:
         low, expected, high = (device.memory_bytes * share // 1000 for share in _UNIFIED_PERMILLE)
         parts.append(Band(low, expected, high))
     return summed(*parts)
@@ -219,9 +222,3 @@ def _non_torch(rules: Rules, run: Run) -> Band:
 def _repacked(shape: ModelShape, weight_bytes: int) -> Band:
     four = shape.quantization not in {"", "fp8"}
     return Band(0, 0, weight_bytes * _REPACKED_PERMILLE // 1000 if four else 0)
-
-
-def _unified(device: Device) -> tuple[str, ...]:
-    if not unified_memory(device):
-        return ()
-    return ("the device shares the host's memory: what runs there comes off the KV memory",)

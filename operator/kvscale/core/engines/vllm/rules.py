@@ -152,20 +152,20 @@ def second_runner(rules: Rules, shape: ModelShape) -> bool:
     lacks send an engine back to the first one; they are not looked at here.
     """
     version = rules.version
-    experts = any(group.name == "experts" for group in shape.weight_groups)
-    plain = not experts and not shape.quantization
-    hybrid = any(group.kind.recurrent for group in shape.layer_groups)
     if version < (0, 22, 0):
         return False
+    if version >= (0, 29, 0):
+        return True
+    experts = any(group.name == "experts" for group in shape.weight_groups)
+    plain = not experts and not shape.quantization
     if version < (0, 23, 0):
         return plain and shape.architecture in _FIRST_SECOND_RUNNER
     if version < (0, 24, 0):
         return plain and shape.architecture in _MORE_SECOND_RUNNER
     if version < (0, 25, 0):
         return shape.architecture in _MORE_SECOND_RUNNER | _EXPERTS_SECOND_RUNNER
-    if version < (0, 29, 0):
-        return not hybrid and (not experts or shape.architecture in _EXPERTS_SECOND_RUNNER)
-    return True
+    hybrid = any(group.kind.recurrent for group in shape.layer_groups)
+    return not hybrid and (not experts or shape.architecture in _EXPERTS_SECOND_RUNNER)
 
 
 def unified_memory(device: Device) -> bool:

@@ -7,6 +7,7 @@ A rule is a function of a `Start` that returns None, or the Refusal. The rules s
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.vllm.rules import Rules
@@ -61,6 +62,7 @@ class Start:
 Rule = Callable[[Start], Refusal | None]
 
 
+@lru_cache(maxsize=256)
 def capability_of(text: str) -> Capability | None:
     """(major, minor) of "9.0"; None if it is not known."""
     major, _, minor = text.partition(".")

@@ -5,7 +5,7 @@ Sources: vllm v0.32.0 model_executor/layers/quantization/{__init__,fp8,mxfp4}.py
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 
 from kvscale.core.model.checkpoint.compressed_tensors import compressed_tensors
 from kvscale.core.model.checkpoint.integers import bitsandbytes, integer_groups
@@ -38,6 +38,7 @@ _ALIASES = {
 }
 
 
+@lru_cache(maxsize=256)
 def canonical_method(name: str) -> str:
     """The name of the checkpoint format; "awq_marlin" is only a kernel for "awq"."""
     return _ALIASES.get(name.lower(), name.lower())
