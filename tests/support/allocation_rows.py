@@ -62,6 +62,7 @@ def engine_of(row: Row) -> EngineConfig:
         tensor_parallel=row["tp"],
         pipeline_parallel=row.get("pipeline_parallel", 1),
         decode_context_parallel=row.get("decode_context_parallel", 1),
+        expert_parallel=row.get("extra", {}).get("enable_expert_parallel", False),
         kv_cache_dtype=row["kv_cache_dtype"],
         max_model_len=row["max_model_len"],
         max_num_seqs=row["max_num_seqs"],

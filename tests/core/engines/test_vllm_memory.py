@@ -57,8 +57,8 @@ PEAKS = {
 def test_a_logged_peak_is_met_within_two_percent(name: str) -> None:
     shape, version, device, tp, tokens, seqs, logged = PEAKS[name]
     found = taken(version, shape, Run(device, tp, tokens, seqs))
-    assert found.activation.expected / GIB == pytest.approx(logged, rel=0.02)
-    assert found.activation.low <= logged * GIB <= found.activation.high
+    assert found.activation.peak.expected / GIB == pytest.approx(logged, rel=0.02)
+    assert found.activation.peak.low <= logged * GIB <= found.activation.peak.high
 
 
 # Overhead without CUDA graphs, GiB. Versions that the sources do not state are told by their date.
@@ -93,8 +93,9 @@ def test_most_logged_overheads_are_met_within_a_fifth() -> None:
         found = taken(version, shape, Run(device, tp, tokens, seqs, enforce_eager=True)).total
         if abs(found.expected / GIB / logged - 1) > 0.2:
             off.append(name)
-    # Mistral-Small was run with FlashInfer's sampler, which the settings do not tell.
-    assert off == ["Mistral-Small 0.11", "Yi-34B tp2", "Llama-2-7B"]
+    # Mistral-Small was run with FlashInfer's sampler, which the settings do not tell; the 70B on
+    # 8 devices by a build whose all-reduce took 1.65 GiB outside torch, others took up to 2.5.
+    assert off == ["Mistral-Small 0.11", "Yi-34B tp2", "Llama-2-7B", "Llama-3.3-70B tp8 256"]
 
 
 SMALL = llama_like(4096, 43008, 128256)
@@ -116,7 +117,7 @@ def test_the_second_runner_estimates_graphs_only_from_0_29_0() -> None:
     for version, counted in (("0.24.0", False), ("0.28.0", False), ("0.29.0", True)):
         found = taken(version, dense, Run(H100, 1, 8192, 256))
         assert (found.graphs.expected > 0) is counted
-        assert found.bytes_per_logit == 2
+        assert found.activation.bytes_per_logit == 2
 
 
 def test_the_second_runner_keeps_a_counter_per_sequence_and_token() -> None:
@@ -145,14 +146,70 @@ def test_experts_give_whole_hidden_states_on_every_rank() -> None:
     # DeepSeek-V3 at tensor parallelism 8: 8 hidden states in and out of the experts, not an eighth.
     shape = llama_like(7168, 8 * (3 * 2048 + 7168), 129280, experts=8)
     found = taken("0.19.1", shape, Run(H100, 8, 8192, 16))
-    assert found.forward == 8192 * (3 * 7168 + 2 * 8 * 7168) * 2
+    assert found.activation.forward == 8192 * (3 * 7168 + 2 * 8 * 7168) * 2
+
+
+DEEPSEEK = replace(
+    llama_like(7168, 8 * (3 * 2048 + 7168), 129280, experts=8),
+    quantization="fp8",
+    weight_groups=(WeightGroup("experts", 1, 8_000, experts=256),),
+)
+
+
+def test_deep_gemm_rounds_each_experts_rows_up() -> None:
+    """DeepSeek-R1 on 8 x H200 took 6.09 GiB by 0.18.0, 4.39 on B200, where another kernel runs."""
+    run = Run(Device("NVIDIA-H200", 1, compute_capability="9.0"), 8, 8192, 1024)
+    found = taken("0.18.0", DEEPSEEK, run)
+    rows = 8192 * 8 + 256 * 128
+    assert found.activation.forward == 8192 * 3 * 7168 * 2 + rows * 7168 * 5
+    assert found.total.expected / GIB == pytest.approx(6.09, rel=0.1)
+    elsewhere = Device("NVIDIA-B200", 1, compute_capability="10.0")
+    other = taken("0.18.0", DEEPSEEK, replace(run, device=elsewhere))
+    assert other.total.expected / GIB == pytest.approx(4.39, rel=0.1)
+    shared = taken("0.18.0", DEEPSEEK, replace(run, expert_ranks=8)).activation.forward
+    assert shared == found.activation.forward - (256 - 32) * 128 * 7168 * 5
+
+
+@pytest.mark.parametrize(
+    ("version", "capability", "ranks", "expected"),
+    [
+        ("0.16.0", "9.0", 4, 0.7), ("0.17.0", "9.0", 4, 2.1), ("0.17.0", "10.0", 4, 2.1),
+        ("0.17.0", "8.0", 4, 0.7), ("0.17.0", "8.9", 4, 0.21), ("0.17.0", "9.0", 1, 0.13),
+    ],
+)  # fmt: skip
+def test_fused_all_reduce_takes_more_outside_torch(
+    version: str, capability: str, ranks: int, expected: float
+) -> None:
+    device = Device("card", 1, compute_capability=capability)
+    found = taken(version, SMALL, Run(device, ranks, 2048, 256))
+    assert found.non_torch.expected / GIB == pytest.approx(expected, rel=1e-6)
+
+
+def test_what_is_held_beside_the_peak_counts_on_top() -> None:
+    plain = taken("0.18.0", SMALL, Run(H100, 1, 8192, 1024)).activation
+    sees = replace(SMALL, architecture="Qwen3VLForConditionalGeneration")
+    deep = taken("0.18.0", sees, Run(H100, 1, 8192, 1024)).activation
+    assert deep.held == 61_440 * 4096 * 4 * 2
+    assert deep.peak.expected == plain.peak.expected + deep.held
+    gated = LayerGroup(LayerKind.GATED_DELTA_NET, 1, 0, 0, 0)
+    net = taken("0.18.0", replace(SMALL, layer_groups=(gated,)), Run(H100, 1, 8192, 1024))
+    assert net.activation.held > 0
+
+
+def test_a_first_start_may_take_what_compiling_takes() -> None:
+    """Qwen3-8B on an RTX 4090 by 0.27.1: 1.18 GiB at the first start, 0.19 at the second."""
+    run = Run(RTX, 1, 2048, 16)
+    peak = taken("0.27.1", SMALL, run).activation.peak
+    assert peak.low <= 0.19 * GIB
+    assert peak.high >= 1.18 * GIB
+    assert taken("0.27.1", SMALL, replace(run, enforce_eager=True)).activation.peak.high < peak.high
 
 
 def test_a_vision_encoder_is_said_and_widens_the_band() -> None:
     seeing = replace(SMALL, weight_groups=(WeightGroup("vision", 1, 16_000),))
     plain = taken("0.19.1", SMALL, Run(H100, 1, 8192, 16))
     found = taken("0.19.1", seeing, Run(H100, 1, 8192, 16))
-    assert found.activation.high > plain.activation.high
+    assert found.activation.peak.high > plain.activation.peak.high
     assert any("vision" in line for line in found.assumptions)
 
 
@@ -163,14 +220,14 @@ def test_a_device_that_shares_the_hosts_memory_is_said() -> None:
 
 
 def test_an_unknown_version_has_room_for_the_older_sampler() -> None:
-    old = taken("0.16.0", SMALL, Run(H100, 1, 8192, 1024)).activation.expected
-    assert taken(None, SMALL, Run(H100, 1, 8192, 1024)).activation.high >= old
-    assert taken("0.33.0", SMALL, Run(H100, 1, 8192, 1024)).activation.high < old
+    old = taken("0.16.0", SMALL, Run(H100, 1, 8192, 1024)).activation.peak.expected
+    assert taken(None, SMALL, Run(H100, 1, 8192, 1024)).activation.peak.high >= old
+    assert taken("0.33.0", SMALL, Run(H100, 1, 8192, 1024)).activation.peak.high < old
 
 
 def test_a_shape_without_a_feed_forward_width_is_assumed_and_said() -> None:
     found = taken("0.32", llama_like(4096, 0, 1000), Run(H100, 1, 8192, 1))
-    assert found.forward == 8192 * (3 * 4096 + 12 * 4096) * 2
+    assert found.activation.forward == 8192 * (3 * 4096 + 12 * 4096) * 2
     assert found.assumptions
 
 

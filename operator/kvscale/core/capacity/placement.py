@@ -106,15 +106,23 @@ def _finer_scales(group: WeightGroup, ways: int) -> int:
 
 
 def group_bytes(
-    group: WeightGroup, layers: int, stage: Stage, tensor_parallel: int, data_parallel: int
-) -> int:
+    group: WeightGroup, layers: int, stage: Stage, tensor_parallel: int, data_parallel: int, *,
+    whole_experts: bool = False,
+) -> int:  # fmt: skip
     """Bytes of the group on one rank of the stage, rounded up.
 
     KV projections have no more shares than KV heads: beyond that, ranks repeat them. The experts
     of a mixture are also split over data parallelism (vllm v0.32.0 fused_moe/config.py,
     flatten_tp_across_dp). Where a kernel works on tiles, a rank's share of the split dimension is
     rounded up to them.
+
+    Under expert parallelism a rank holds whole experts: the fullest one the ceiling of its share
+    (vllm v0.32.0 fused_moe/expert_map_manager.py), and nothing of an expert is cut.
     """
+    if whole_experts and group.experts:
+        held = -(-group.experts // (tensor_parallel * data_parallel))
+        uncut = replace(group, split_by_tensor_parallel=False, split_by_data_parallel=False)
+        return -(-group_bytes(uncut, layers, stage, 1, 1) * held // group.experts)
     ways = tensor_parallel if group.split_by_tensor_parallel else 1
     if group.split_at_most is not None and group.split_at_most < ways:
         ways = group.split_at_most
@@ -134,7 +142,7 @@ def group_bytes(
 
 def weight_parts(
     groups: Iterable[WeightGroup], layers: int, stage: Stage, tensor_parallel: int,
-    data_parallel: int,
+    data_parallel: int, *, whole_experts: bool = False,
 ) -> dict[str, int]:  # fmt: skip
     """Bytes of the groups on one rank of the stage, by name; those that it does not hold left out.
 
@@ -144,10 +152,13 @@ def weight_parts(
         stage: the pipeline stage.
         tensor_parallel: ranks that share each group; see `group_bytes`.
         data_parallel: the same of experts.
+        whole_experts: experts are shared out whole (expert parallelism).
     """
     parts: dict[str, int] = {}
     for group in groups:
-        size = group_bytes(group, layers, stage, tensor_parallel, data_parallel)
+        size = group_bytes(
+            group, layers, stage, tensor_parallel, data_parallel, whole_experts=whole_experts
+        )
         if size:
             parts[group.name] = parts.get(group.name, 0) + size
     return parts

@@ -79,7 +79,10 @@ def step_time(shape: ModelShape, engine: EngineConfig, device: Device) -> StepTi
     for group in shape.weight_groups:
         if not group.touched_share_milli:
             continue
-        held = group_bytes(group, layers, all_layers, tensor, engine.data_parallel)
+        held = group_bytes(
+            group, layers, all_layers, tensor, engine.data_parallel,
+            whole_experts=engine.expert_parallel,
+        )  # fmt: skip
         touched = group.touched_share_milli / 1000
         # Experts that are split over data parallelism serve the tokens of all its engines, which
         # are taken to be as busy as this one.

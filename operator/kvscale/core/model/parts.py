@@ -25,6 +25,7 @@ class Part:
         linear: a matrix that a checkpoint can store quantised.
         touched: thousandths of it that one decode step of one token reads.
         by_data: shared by the ranks of data parallelism too (experts).
+        experts: routed experts of the layer that it is of; 0: none.
         bits: thousandths of a bit per parameter; 0: as the model's dtype, or as quantised.
         units: size of the dimension that is split; 0: not stated. Kernels that need a multiple of
             something per rank pad this dimension.
@@ -40,6 +41,7 @@ class Part:
     linear: bool = True
     touched: int = 1000
     by_data: bool = False
+    experts: int = 0
     bits: int = 0
     units: int = 0
     buffer: bool = False

@@ -137,6 +137,8 @@ class WeightGroup:
         layer_positions: the layers that hold them, where these are neither all nor a span; ()
             otherwise.
         split_by_data_parallel: the ranks of data parallelism share them too (experts).
+        experts: routed experts of a layer that it is of, which expert parallelism shares out whole;
+            0: none.
         buffer: device memory that comes with the model without being a parameter of it (rotary
             tables).
         derived: a copy that the engine makes of other weights after it has loaded them; it takes
@@ -163,6 +165,7 @@ class WeightGroup:
     layer_span: tuple[int, int] | None = None
     layer_positions: tuple[int, ...] = ()
     split_by_data_parallel: bool = False
+    experts: int = 0
     buffer: bool = False
     derived: bool = False
     quantizable: bool = False

@@ -112,8 +112,8 @@ def _gamma_above(room: float, count: int, square: float) -> float:
 
     E. Wilson and M. Hilferty, PNAS 17, 1931: the cube root is nearly normal.
     """
-    if square == 0:
-        return float(count > room)
     ninth = square / (9 * count)
+    if ninth == 0:  # none, or less than a float can be
+        return float(count > room)
     score = (math.cbrt(room / count) - 1 + ninth) / math.sqrt(ninth)
     return math.erfc(score / math.sqrt(2)) / 2

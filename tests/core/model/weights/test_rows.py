@@ -55,9 +55,10 @@ def rank_bytes(
     groups: tuple[WeightGroup, ...], layers: int, row: dict[str, Any], stage: int = 0
 ) -> int:
     major = int(row["compute_capability"].partition(".")[0])
+    whole = row.get("extra", {}).get("enable_expert_parallel", False)
     on = stages(layers, row.get("pipeline_parallel", 1))[stage]
     return sum(
-        group_bytes(group.on_device(major), layers, on, row["tp"], 1)
+        group_bytes(group.on_device(major), layers, on, row["tp"], 1, whole_experts=whole)
         for group in groups
         if not group.derived
     )

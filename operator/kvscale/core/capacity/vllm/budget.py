@@ -43,6 +43,7 @@ def _parts(settings: Settings, engine: EngineConfig, stage: Stage) -> dict[str, 
         stage,
         engine.tensor_parallel,
         engine.data_parallel,
+        whole_experts=engine.expert_parallel,
     )
 
 
@@ -191,32 +192,36 @@ def expected_overhead(
         settings.max_num_seqs,
         engine.enforce_eager,
         weight_bytes,
+        engine.tensor_parallel * engine.data_parallel if engine.expert_parallel else 1,
     )
     return overhead(settings.shape, settings.rules, run)
 
 
 def _overhead_steps(settings: Settings, taken: Overhead, cost: Band) -> Trace:
+    peak = taken.activation
     return (
         Step(
             "activationBytes",
-            taken.activation.expected,
+            peak.peak.expected,
             "bytes",
-            "max(forwardBytes, samplingBytes, encoderBytes) where forwardBytes = batchedTokens x "
-            "(3 x hidden + feedForward) x elementBytes, samplingBytes = sequences x vocabulary x "
-            "bytesPerLogit + batchedTokens x hidden x elementBytes; feedForward of one rank",
+            "max(forwardBytes, samplingBytes, encoderBytes) + heldBytes where forwardBytes = "
+            "batchedTokens x (3 x hidden + feedForward) x elementBytes, samplingBytes = sequences "
+            "x vocabulary x bytesPerLogit + batchedTokens x hidden x elementBytes; feedForward of "
+            "one rank",
             (
-                ("forwardBytes", taken.forward),
-                ("samplingBytes", taken.sampling),
-                ("encoderBytes", taken.encoder),
+                ("forwardBytes", peak.forward),
+                ("samplingBytes", peak.sampling),
+                ("encoderBytes", peak.encoder),
+                ("heldBytes", peak.held),
                 ("batchedTokens", settings.max_num_batched_tokens),
                 ("sequences", settings.max_num_seqs),
                 ("hidden", settings.shape.hidden_size),
-                ("feedForward", taken.feed_forward),
-                ("elementBytes", taken.element_bytes),
-                ("vocabulary", taken.vocabulary),
-                ("bytesPerLogit", taken.bytes_per_logit),
-                ("low", taken.activation.low),
-                ("high", taken.activation.high),
+                ("feedForward", peak.feed_forward),
+                ("elementBytes", peak.element_bytes),
+                ("vocabulary", peak.vocabulary),
+                ("bytesPerLogit", peak.bytes_per_logit),
+                ("low", peak.peak.low),
+                ("high", peak.peak.high),
             ),
             _FITTED,
         ),
@@ -228,7 +233,7 @@ def _overhead_steps(settings: Settings, taken: Overhead, cost: Band) -> Trace:
             f"far as vLLM {settings.rules.label} counts them",
             (
                 ("nonTorchBytes", taken.non_torch.expected),
-                ("activationBytes", taken.activation.expected),
+                ("activationBytes", peak.peak.expected),
                 ("bufferBytes", taken.buffers),
                 ("cudaGraphBytes", taken.graphs.expected),
                 ("repackedBytes", taken.repacked.expected),

@@ -4,75 +4,38 @@
     overhead  = non-torch + runner's buffers + peak of the profiling run [+ CUDA graphs]
 
 (vllm v0.8.0 to v0.33.0 v1/worker/gpu_worker.py, determine_available_memory; which terms count is
-in `vllm.Rules`, by version). The profiling run is one pass of the vision encoder, one forward pass
-of `max_num_batched_tokens` and one sampling step of `max_num_seqs`. The largest peak counts, since
-the memory of one serves the next:
-
-    forward  = tokens x (3 x hidden + feed-forward / tp) x element
-               with experts: feed-forward = k x hidden + max(k x hidden, k x 3 x width / tp)
-    sampling = sequences x vocabulary x bytes per logit + tokens x hidden x element
-
-Bytes per logit follow from the tensors alive in the sampler (`vllm.SORTED_BYTES` and its
-neighbours). Peaks that engines logged ("GiB for peak activation"), and this rule, GiB:
-
-| model, tp, tokens, sequences | version | logged | rule |
-|---|---|---|---|
-| Llama-3.1-8B, 1, 8192, 1024 | 0.11.0 | 4.76 | 4.71 |
-| Qwen3-0.6B, 1, 8192, 1024 | 0.11.0 | 5.56 | 5.52 |
-| Qwen3-32B, 1 and 2, 8192, 1024 | 0.11.0 | 5.64 | 5.58 |
-| gpt-oss-20b, 1, 8192, 1024 | 0.11.0 | 7.38 | 7.33 |
-| Llama-3.3-70B, 2, 8192, 1024 | 0.11.0 | 4.84 | 4.77 |
-| Qwen3-Next-80B-A3B, 2, 8192, 1024 | 0.11.0 | 5.58 | 5.53 |
-| Qwen3-8B, 1, 2048, 256 | main, Feb 2026 | 1.40 | 1.40 |
-| Qwen2.5-0.5B, 1, 32768, 256 | 0.26 | 1.06 | 1.06 |
-| OPT-2.7B, 4, 8192, 256 | 0.11.0 | 0.22 | 0.21 with FlashInfer, 0.48 without |
-| Mistral-Small-3.2-24B, 1, 8192, 1024 | 0.11.0 | 2.12 | 1.83 with FlashInfer, 4.82 without |
+in `vllm.Rules`, by version; the peak is in `vllm.activation`, the graphs in `vllm.graphs`).
 
 Logged memory outside torch: 0.02 to 0.14 GiB on one device, 0.55 (2 x H100), 0.21 (4 x L40S, no
-NVLink), 1.38 (2 x H200, Qwen3-Next), 1.65 (8 x H100).
+NVLink), 1.38 (2 x H200, Qwen3-Next), 1.65 (8 x H100). From 0.17.0 all-reduce is fused with the norm
+behind it on 9.x and 10.x (config/vllm.py, enable_allreduce_rms_fusion), whose workspaces are
+outside torch too: what engines of a benchmark took besides weights, KV and peak, by 0.18 and 0.20,
+is 1.9 GiB on 2 devices, 2.1 on 4 (the same on H200 and B200), 1.9 to 2.5 on 8; by 0.11.2 to 0.16 it
+is 0.7 on 4 and 1.0 to 1.6 on 8.
 """
 
 from dataclasses import dataclass
 
-from kvscale.core.engines.bands import GIB, by_ranks, gib, scaled, summed
+from kvscale.core.engines.bands import by_ranks, gib, summed
+from kvscale.core.engines.vllm.activation import Activation, activation
 from kvscale.core.engines.vllm.graphs import Run, graph_estimate
-from kvscale.core.engines.vllm.rules import (
-    COUNTER_MILLI,
-    PLAIN_BYTES,
-    SORTED_BYTES,
-    Rules,
-    second_runner,
-    unified_memory,
-)
-from kvscale.core.model.dtypes import BITS
+from kvscale.core.engines.vllm.rules import COUNTER_MILLI, Rules, second_runner, unified_memory
 from kvscale.core.model.shape import ModelShape
-from kvscale.core.model.weights.groups import padded_vocabulary
 from kvscale.core.values import Band
 
-UNKNOWN_WIDTH = 12
-"""Feed-forward width in hidden sizes of a shape that does not state it (Llama: 10.5)."""
-
-SORTED_LOW_PERCENT, SORTED_HIGH_PERCENT = 90, 112
-"""Band of a peak that a sorting sampler makes."""
-
-LAST_SILENT_FLASHINFER = (0, 11, 0)
-FLASHINFER_LOW_PERCENT = 37
-"""Until this version a sampler that does not sort (14 of 38 bytes) is taken where FlashInfer is
-installed, which no setting shows; later it is asked for."""
-
-LOW_PERCENT, HIGH_PERCENT = 60, 150
-"""Band of any other peak."""
-
-TUNING_HIGH = round(0.4 * GIB)
-"""Buffers of kernels that are tuned in the profiling run, where no earlier run has left a cache."""
-
-
 _LINKED = (
-    (8, gib(0.5, 1.65, 2.6)), (4, gib(0.25, 0.7, 1.8)), (2, gib(0.2, 0.55, 1.6)),
+    (8, gib(0.3, 1.4, 3.2)), (4, gib(0.25, 0.7, 1.8)), (2, gib(0.2, 0.55, 1.6)),
     (1, gib(0.0, 0.13, 0.6)),
 )  # fmt: skip
 _UNLINKED = ((8, gib(0.1, 0.4, 1.5)), (2, gib(0.05, 0.21, 1.0)), (1, gib(0.0, 0.1, 0.5)))
 """Outside torch, by ranks of at least this: NCCL's buffers over NVLink, and over PCIe."""
+
+_FUSED = (
+    (8, gib(1.2, 2.1, 3.8)), (4, gib(0.9, 2.1, 3.4)), (2, gib(0.7, 1.9, 3.2)),
+    (1, gib(0.0, 0.13, 0.6)),
+)  # fmt: skip
+_FIRST_FUSED = (0, 17, 0)
+"""The same over NVLink where all-reduce is fused, and since which version."""
 
 _COMMUNICATORS = ((2, gib(0.1, 0.35, 1.0)), (1, Band.point(0)))
 """What NCCL and custom all-reduce take when they start, where that is counted."""
@@ -82,11 +45,6 @@ _CONTEXT = gib(0.3, 0.5, 1.0)
 
 _PCIE = ("7.5", "8.6", "8.9", "12.0", "12.1")
 """Compute capabilities of cards without NVLink between them."""
-
-_ENCODER_TOKENS = 8192
-_ENCODER = gib(0.0, 1.5, 4.0)
-"""A vision encoder at its largest input, for a batch of that many tokens. Logged: 1.97 (16,384
-tokens), 2.12 (8192), about 1.5 (16,384)."""
 
 _REPACKED_PERMILLE = 40
 """Weights in four bits that a kernel lays out anew, at most, in thousandths of them: gpt-oss-20b
@@ -105,12 +63,7 @@ class Overhead:
     Attributes:
         non_torch: contexts, communication, and what else is not torch's.
         buffers: that the runner keeps, where they are counted.
-        forward, sampling, encoder: expected peaks of the profiling run.
-        bytes_per_logit: of the sampling step.
-        feed_forward: elements per token of the widest feed-forward layer on one rank.
-        element_bytes: of one activation.
-        vocabulary: padded.
-        activation: the largest of the three, with its band.
+        activation: the peak of the profiling run.
         graphs: CUDA graphs, where they are deducted; 0 otherwise.
         repacked: what weights take beside their stored size.
         assumptions: what was assumed.
@@ -118,14 +71,7 @@ class Overhead:
 
     non_torch: Band
     buffers: int
-    forward: int
-    sampling: int
-    encoder: int
-    bytes_per_logit: int
-    feed_forward: int
-    element_bytes: int
-    vocabulary: int
-    activation: Band
+    activation: Activation
     graphs: Band
     repacked: Band
     assumptions: tuple[str, ...] = ()
@@ -134,87 +80,41 @@ class Overhead:
     def total(self) -> Band:
         """All of it."""
         buffers = Band.point(self.buffers)
-        return summed(self.non_torch, buffers, self.activation, self.graphs, self.repacked)
+        return summed(self.non_torch, buffers, self.activation.peak, self.graphs, self.repacked)
 
 
 def overhead(shape: ModelShape, rules: Rules, run: Run) -> Overhead:
     """The overhead of an engine, as a band; see the module for the rule and its evidence."""
     second, unified = second_runner(rules, shape), unified_memory(run.device)
-    vocabulary = padded_vocabulary(shape.vocabulary_size)
-    logits = run.max_num_seqs * vocabulary
-    element = BITS.get(shape.dtype, BITS["bfloat16"]) // 8_000
-    kept = run.max_num_batched_tokens * shape.hidden_size * element
-    width, assumptions = _width(shape, run.tensor_parallel)
-    forward = run.max_num_batched_tokens * (3 * shape.hidden_size + width) * element
-    each = PLAIN_BYTES if second else rules.sampler_bytes
-    sampling = logits * each + kept
-    sees = "vision" in [group.name for group in shape.weight_groups]
-    encoder = 0
-    peak = max(forward, sampling)
-    activation = _band(peak, rules, sorts=each == SORTED_BYTES and sampling == peak)
-    if sees:
-        seen = scaled(_ENCODER, run.max_num_batched_tokens, _ENCODER_TOKENS)
-        encoder = seen.expected
-        activation = Band(
-            activation.low,
-            max(peak, encoder),
-            max(activation.high, seen.high),
-        )
-        assumptions += ("the peak of the vision encoder is not known: up to 4 GiB for 8192 tokens",)
-    if not rules.certain:
-        sorted_high = (logits * SORTED_BYTES + kept) * SORTED_HIGH_PERCENT // 100
-        activation = Band(
-            activation.low, activation.expected, max(activation.high, sorted_high)
-        )  # fmt: skip
+    taken = activation(shape, rules, run, second=second)
+    logits = run.max_num_seqs * taken.vocabulary
     return Overhead(
         non_torch=_non_torch(rules, run, unified=unified),
         buffers=logits * COUNTER_MILLI // 1000 if second and rules.counts_buffers else 0,
-        forward=forward,
-        sampling=sampling,
-        encoder=encoder,
-        bytes_per_logit=each,
-        feed_forward=width,
-        element_bytes=element,
-        vocabulary=vocabulary,
-        activation=activation,
+        activation=taken,
         graphs=graph_estimate(shape, rules, run, second=second),
         repacked=_repacked(shape, run.weight_bytes),
-        assumptions=(*assumptions, *((_SHARED,) if unified else ())),
+        assumptions=(*taken.assumptions, *((_SHARED,) if unified else ())),
     )
 
 
-def _width(shape: ModelShape, tensor_parallel: int) -> tuple[int, tuple[str, ...]]:
-    """Elements per token that the widest feed-forward layer holds on one rank."""
-    width = shape.feed_forward_width
-    if width == 0:
-        width = UNKNOWN_WIDTH * shape.hidden_size
-        said = f"the shape states no feed-forward width: {width} is taken"
-        return -(-width // tensor_parallel), (said,)
-    # What comes out of the experts is one hidden state for each choice, whole on every rank, and
-    # the two workspaces of the kernel are at least that wide (vllm v0.32.0 fused_moe/experts).
-    chosen = min(width, shape.experts_per_token * shape.hidden_size)
-    return chosen + max(chosen, -(-(width - chosen) // tensor_parallel)), ()
-
-
-def _band(peak: int, rules: Rules, *, sorts: bool) -> Band:
-    low, high, more = LOW_PERCENT, HIGH_PERCENT, TUNING_HIGH
-    if sorts:
-        low, high, more = SORTED_LOW_PERCENT, SORTED_HIGH_PERCENT, 0
-        if rules.version <= LAST_SILENT_FLASHINFER:
-            low = FLASHINFER_LOW_PERCENT
-    return Band(peak * low // 100, peak, peak * high // 100 + more)
+def _links(rules: Rules, run: Run) -> tuple[tuple[int, Band], ...]:
+    device = run.device
+    if device.compute_capability in _PCIE or "pcie" in device.product.lower():
+        return _UNLINKED
+    fused = device.compute_capability.startswith(("9.", "10."))
+    return _FUSED if fused and rules.version >= _FIRST_FUSED else _LINKED
 
 
 def _non_torch(rules: Rules, run: Run, *, unified: bool) -> Band:
-    device = run.device
-    apart = device.compute_capability in _PCIE or "pcie" in device.product.lower()
-    parts = [by_ranks(_UNLINKED if apart else _LINKED, run.tensor_parallel)]
+    parts = [by_ranks(_links(rules, run), run.tensor_parallel)]
     if rules.counts_communicators:
         parts.append(by_ranks(_COMMUNICATORS, run.tensor_parallel))
     if rules.counts_context:
         parts.append(_CONTEXT)
     if unified:
-        low, expected, high = (device.memory_bytes * share // 1000 for share in _UNIFIED_PERMILLE)
+        memory = run.device.memory_bytes
+        low, expected, high = (memory * share // 1000 for share in _UNIFIED_PERMILLE)
         parts.append(Band(low, expected, high))
     return summed(*parts)
 

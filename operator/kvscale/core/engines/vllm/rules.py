@@ -43,8 +43,9 @@ SORTED_BYTES = 38
 """Peak bytes per sequence and vocabulary entry of a sampling step that sorts: logits in bf16 and
 fp32 (6), sorted values and 8-byte indices (12), and as much again for the sort, indices twice."""
 
-UNSORTED_BYTES = 14
-"""The same by a kernel without a sort: logits in bf16 and fp32, probabilities and noise."""
+UNSORTED_BYTES = 16
+"""The same by a kernel without a sort: logits in bf16 and fp32, a scaled copy, probabilities and
+noise."""
 
 PLAIN_BYTES = 2
 """The same with the second runner, which profiles a step without top-k and top-p: logits alone."""

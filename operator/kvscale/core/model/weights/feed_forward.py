@@ -98,15 +98,18 @@ def mixture(m: Mixture) -> Iterable[Part]:
     matrices = (2 + m.gated) * inner * m.width
     yield Part(
         "experts", module, m.count * matrices, touched=touched, by_data=True, units=m.width,
-        bits=m.expert_bits,
+        experts=m.count, bits=m.expert_bits,
     )  # fmt: skip
     if m.bias:
         # The bias after a row-parallel matrix is whole on every rank.
         yield Part(
             "experts", "", m.count * (1 + m.gated) * m.width, linear=False, touched=touched,
-            by_data=True, units=m.width,
+            by_data=True, units=m.width, experts=m.count,
         )  # fmt: skip
-        yield Part("experts", "", m.count * inner, split=False, linear=False, touched=touched)
+        yield Part(
+            "experts", "", m.count * inner, split=False, linear=False, touched=touched,
+            experts=m.count,
+        )  # fmt: skip
     if m.latent:
         yield replicated("router", f"{m.module}.fc1_latent_proj", m.hidden, m.latent)
         yield replicated("router", f"{m.module}.fc2_latent_proj", m.latent, m.hidden)

@@ -27,7 +27,8 @@ def _group(part: Part, bits: int, stage: str = "all") -> WeightGroup:
     return WeightGroup(
         part.name, part.parameters, bits,
         split_by_tensor_parallel=part.split, touched_share_milli=part.touched, stage=stage,
-        split_at_most=part.at_most, split_by_data_parallel=part.by_data, buffer=part.buffer,
+        split_at_most=part.at_most, split_by_data_parallel=part.by_data, experts=part.experts,
+        buffer=part.buffer,
         derived=part.derived, quantizable=part.linear, units=part.units or None,
     )  # fmt: skip
 
