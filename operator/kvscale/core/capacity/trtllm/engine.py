@@ -169,5 +169,5 @@ def _capacity(
         max_concurrency_milli=Band(
             *(1000 * n // needed for n in (blocks.low, blocks.expected, blocks.high))
         ),
-        trace=trace(settings, device, room, blocks),
+        trace=trace(settings, device, room, blocks, capacity),
     )
