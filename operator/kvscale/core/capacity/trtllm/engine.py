@@ -197,5 +197,5 @@ def _capacity(
         max_concurrency_milli=Band(
             *(1000 * n // needed for n in (blocks.low, blocks.expected, blocks.high))
         ),
-        trace=trace(settings, device, room, blocks) if explained else (),
+        trace=trace(settings, device, room, blocks, capacity) if explained else (),
     )

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.capacity.placement import Stage, weights_step
-from kvscale.core.capacity.sequence_formula import Inputs
+from kvscale.core.capacity.sequence_formula import Inputs, pool_formula
 from kvscale.core.capacity.trtllm.settings import TrtSettings
 from kvscale.core.devices.device import Device
 from kvscale.core.engines.trtllm.rules import Peak
@@ -42,9 +43,12 @@ class TrtRoom:
         )
 
 
-def trace(settings: TrtSettings, device: Device, room: TrtRoom, blocks: Band) -> Trace:
-    """From the device's memory to tokens."""
-    block = settings.block_tokens
+def trace(
+    settings: TrtSettings, device: Device, room: TrtRoom, blocks: Band, capacity: EngineCapacity
+) -> Trace:
+    """From the device's memory to tokens, and to a sequence of the engine's longest."""
+    block, longest = settings.block_tokens, capacity.max_model_len
+    per_sequence, parts = pool_formula(capacity.pools, block, "longestRequest")
     return (
         weights_step(room.weights),
         Step(
@@ -59,6 +63,10 @@ def trace(settings: TrtSettings, device: Device, room: TrtRoom, blocks: Band) ->
         Step(
             "kvCacheSizeTokens", blocks.expected * block, "tokens", "kvBlocks x blockTokens",
             (("blockTokens", block), ("engineVersion", settings.rules.label)), _SOURCE,
+        ),
+        Step(
+            "blocksPerSequence", max(1, capacity.blocks_for(longest)), "blocks", per_sequence,
+            (("longestRequest", longest), *parts), _SOURCE,
         ),
     )  # fmt: skip
 

@@ -127,8 +127,8 @@ def cost_point(name: str, decode: Service, batch_milli: Band, hourly_micros: int
         f"cost{name.capitalize()}",
         significant(costs[1] / MICROS),
         "per million output tokens",
-        "pricePerHourOfEngine / 3600 / outputTokensPerSecond * 1,000,000; with a batch of "
-        "sequences that hold residentTokens each",
+        "round(1,000,000 * pricePerHourOfEngine / 3600 / outputTokensPerSecond, 6); with a batch "
+        "of sequences that hold residentTokens each",
         (
             ("pricePerHourOfEngine", significant(hourly_micros / MICROS)),
             ("batch", significant(max(1000, batch_milli.expected) / 1000)),
