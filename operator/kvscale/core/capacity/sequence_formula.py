@@ -49,6 +49,8 @@ def table_formula(
         block_tokens: tokens of the engine's own block; a table may have another.
         in_flight: what windows hold besides themselves, where the formula is to tell it.
     """
+    if len(groups) == 1 and _plain(groups[0], block_tokens):
+        return f"ceil({tokens} / blockTokens)", (("blockTokens", block_tokens),)
     names = _Names(block_tokens)
     if len(groups) == 1:
         return _table(groups[0], tokens, in_flight, names), names.inputs
@@ -58,6 +60,17 @@ def table_formula(
         for term, count in terms.items()
     )
     return f"{told}; {len(groups)} block tables", names.inputs
+
+
+def _plain(group: CacheGroup, block_tokens: int) -> bool:
+    """Whether it keeps every token in the engine's own blocks, as most models do."""
+    return (
+        group.fixed_blocks is None
+        and group.admitted_tokens is None
+        and group.ways == 1
+        and group.block_tokens == block_tokens
+        and not group.extra_blocks
+    )
 
 
 def _table(group: CacheGroup, tokens: str, in_flight: int | None, names: _Names) -> str:

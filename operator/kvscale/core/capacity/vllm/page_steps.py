@@ -21,34 +21,38 @@ from kvscale.core.trace import Scalar, Step
 
 Inputs = tuple[tuple[str, Scalar], ...]
 
+_PAGES = "vllm v0.33.0 v1/kv_cache_interface.py"
+
 
 def page_step(group: LayerGroup, settings: Settings, tensor_parallel: int) -> Step:
     """One block of one layer."""
     block = group.block_tokens or settings.block_tokens
     name = "blockTokens" if block == settings.block_tokens else "ownBlockTokens"
     page = RULES[group.kind].page_bytes(group, block, settings.cache)
-    inputs: Inputs = (("layerKind", group.kind.value), ("layers", group.layers))
-    if group.kind.recurrent:
-        formula, more = _state(group, settings)
-    elif group.kind.latent:
-        formula, more = _latent(group, (name, block), settings)
+    kind = group.kind
+    inputs: Inputs
+    if kind.recurrent:
+        formula, inputs = _state(group, settings)
+    elif kind.latent:
+        formula, inputs = _latent(group, (name, block), settings)
     else:
+        kv = settings.kv
         formula = f"{name} x kvHeadsPerDevice x (keyBytes + valueBytes); one of the layers"
-        more = (
+        inputs = (
+            ("layerKind", kind.value),
+            ("layers", group.layers),
             (name, block),
             ("kvHeadsPerDevice", device_kv_heads(group.kv_heads, tensor_parallel)),
-            ("keyBytes", settings.kv.side_bytes(group.head_dim_k)),
-            ("valueBytes", settings.kv.side_bytes(group.head_dim_v)),
-            ("kvCacheDtype", settings.kv.name),
+            ("keyBytes", kv.side_bytes(group.head_dim_k)),
+            ("valueBytes", kv.side_bytes(group.head_dim_v)),
+            ("kvCacheDtype", kv.name),
         )
-    return Step(
-        "pageBytes", page, "bytes", formula, inputs + more, "vllm v0.33.0 v1/kv_cache_interface.py"
-    )
+    return Step("pageBytes", page, "bytes", formula, inputs, _PAGES)
 
 
 def _latent(group: LayerGroup, block: tuple[str, int], settings: Settings) -> tuple[str, Inputs]:
     size, entry = block[0], group.tokens_per_entry
-    inputs: Inputs = (block,)
+    inputs: Inputs = (("layerKind", group.kind.value), ("layers", group.layers), block)
     if entry > 1:
         size += " // tokensPerEntry"
         inputs += (("tokensPerEntry", entry),)
@@ -66,7 +70,7 @@ def _latent(group: LayerGroup, block: tuple[str, int], settings: Settings) -> tu
 def _state(group: LayerGroup, settings: Settings) -> tuple[str, Inputs]:
     """The tensors of a state, each with a number where there are several."""
     cache, terms = settings.cache, []
-    inputs: Inputs = ()
+    inputs: Inputs = (("layerKind", group.kind.value), ("layers", group.layers))
     for number, part in enumerate(group.state, start=1):
         mark = str(number) if len(group.state) > 1 else ""
         names = [f"{name}{mark}" for name in ("shares", "elements", "elementBytes")]
@@ -152,17 +156,23 @@ def token_step(settings: Settings, tensor_parallel: int) -> Step:
         for group in settings.shape.layer_groups
         if group.window is None and not group.kind.recurrent
     ]
-    formula = "layers x layerBytes" if kept else "0"
-    inputs: list[tuple[str, Scalar]] = []
+    inputs: Inputs
     if len(kept) == 1:
-        inputs += [("layers", kept[0][0]), ("layerBytes", kept[0][1])]
-    elif kept:
-        formula = " + ".join(f"layers{n} x layerBytes{n}" for n in range(1, len(kept) + 1))
-        for number, (layers, each) in enumerate(kept, start=1):
-            inputs += [(f"layers{number}", layers), (f"layerBytes{number}", each)]
+        ((layers, each),) = kept
+        value, formula = layers * each, "layers x layerBytes"
+        inputs = (("layers", layers), ("layerBytes", each))
+    else:
+        value = sum(layers * each for layers, each in kept)
+        numbers = range(1, len(kept) + 1)
+        formula = " + ".join(f"layers{n} x layerBytes{n}" for n in numbers) or "0"
+        inputs = tuple(
+            one
+            for n, (layers, each) in zip(numbers, kept, strict=True)
+            for one in ((f"layers{n}", layers), (f"layerBytes{n}", each))
+        )
     return Step(
         "bytesPerToken",
-        sum(layers * each for layers, each in kept),
+        value,
         "bytes",
         formula + "; what one more token of a long sequence adds: its share of pageBytes in the "
         "layers that keep every token, on one of tensorParallel ranks",
