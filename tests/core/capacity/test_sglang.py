@@ -422,3 +422,19 @@ def test_the_trace_adds_up(name, device, options):
     blocks = dict(steps["kvBlocks"].inputs)
     most = blocks.get("maxTotalTokens", 1 << 60)
     assert steps["kvBlocks"].value == min(int(blocks["kvMemoryBytes"] / each), most)
+
+
+def test_a_band_is_in_order_where_states_take_whole_slots() -> None:
+    """A larger budget may hold one slot more, and leave less for KV."""
+    found = engine_capacity(
+        preset("Qwen/Qwen3.5-27B"),
+        EngineConfig(
+            kind=EngineKind.SGLANG, kv_cache_dtype="fp8_e4m3", memory_utilization_milli=853,
+            max_num_seqs=100, speculative_tokens=3, block_size=16,
+            options=SGLangOptions(mamba_ratio_milli=333),
+        ),
+        find_device("NVIDIA-A100-SXM4-80GB"),
+    )  # fmt: skip
+    assert isinstance(found, EngineCapacity)
+    band = found.kv_memory_bytes
+    assert band.low <= band.expected <= band.high

@@ -141,7 +141,9 @@ def _room(
         pools = [state_pool(rules, settings.options, demand, max(0, rest)) for rest in rests]
         states = pools[1]
         if given is None:
-            kv = Band(*(rest - pool.bytes for rest, pool in zip(rests, pools, strict=True)))
+            left = [rest - pool.bytes for rest, pool in zip(rests, pools, strict=True)]
+            # States take whole slots, so a little more memory may leave a little less for KV.
+            kv = Band(min(left), left[1], max(left))
     cap = window_cap(settings, held)
     beside = 0 if cap is None else cap * held.window
     cell = _cell_milli(settings, held if cap is None else replace(held, window=0))
