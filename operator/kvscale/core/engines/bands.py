@@ -15,8 +15,13 @@ def by_ranks(bands: tuple[tuple[int, Band], ...], tensor_parallel: int) -> Band:
     return next(band for ranks, band in bands if tensor_parallel >= ranks)
 
 
+NOTHING = Band.point(0)
+
+
 def summed(*parts: Band) -> Band:
     """The sum: every part may be at its end at once."""
+    if len(parts) == 1:
+        return parts[0]
     low = expected = high = 0
     for part in parts:
         low += part.low

@@ -32,7 +32,7 @@ And what engines of a benchmark took besides weights, KV and 0.13 GiB outside to
 
 from dataclasses import dataclass
 
-from kvscale.core.engines.bands import GIB, gib, scaled, summed
+from kvscale.core.engines.bands import GIB, NOTHING, gib, scaled, summed
 from kvscale.core.engines.versions import Version
 from kvscale.core.engines.vllm.graphs import Run
 from kvscale.core.engines.vllm.rules import PLAIN_BYTES, SORTED_BYTES, Rules
@@ -133,19 +133,18 @@ def activation(shape: ModelShape, rules: Rules, run: Run, *, second: bool) -> Ac
     forward = run.max_num_batched_tokens * (3 * shape.hidden_size + width) * element
     each = PLAIN_BYTES if second else rules.sampler_bytes
     sampling = logits * each + kept
-    encoder = 0
     peak = max(forward, sampling)
-    band = _band(peak, rules, sorts=each == SORTED_BYTES and sampling == peak)
+    sorts = each == SORTED_BYTES and sampling == peak
+    low, high = _band(peak, rules, sorts=sorts)
     if not run.enforce_eager:
-        band = Band(band.low, peak, max(band.high, COMPILING_HIGH))
-    if "vision" in [group.name for group in shape.weight_groups]:
-        seen = scaled(_ENCODER, run.max_num_batched_tokens, _ENCODER_TOKENS)
-        encoder = seen.expected
-        band = Band(band.low, max(peak, encoder), max(band.high, seen.high))
-        assumptions += ("the peak of the vision encoder is not known: up to 4 GiB for 8192 tokens",)
+        high = max(high, COMPILING_HIGH)
     if not rules.certain:
-        sorted_high = (logits * SORTED_BYTES + kept) * SORTED_HIGH_PERCENT // 100
-        band = Band(band.low, band.expected, max(band.high, sorted_high))
+        high = max(high, (logits * SORTED_BYTES + kept) * SORTED_HIGH_PERCENT // 100)
+    encoder = 0
+    if any(group.name == "vision" for group in shape.weight_groups):
+        seen = scaled(_ENCODER, run.max_num_batched_tokens, _ENCODER_TOKENS)
+        encoder, peak, high = seen.expected, max(peak, seen.expected), max(high, seen.high)
+        assumptions += ("the peak of the vision encoder is not known: up to 4 GiB for 8192 tokens",)
     held = _held(shape, rules, element)
     return Activation(
         forward=forward,
@@ -156,7 +155,7 @@ def activation(shape: ModelShape, rules: Rules, run: Run, *, second: bool) -> Ac
         feed_forward=width,
         element_bytes=element,
         vocabulary=vocabulary,
-        peak=summed(band, held),
+        peak=Band(low + held.low, peak + held.expected, high + held.high),
         assumptions=assumptions,
     )
 
@@ -169,8 +168,8 @@ def _width(shape: ModelShape, rules: Rules, run: Run, element: int) -> tuple[int
         said = f"the shape states no feed-forward width: {width} is taken"
         return -(-width // run.tensor_parallel), (said,)
     tokens, chosen = run.max_num_batched_tokens, shape.experts_per_token
-    experts = max((group.experts for group in shape.weight_groups), default=0)
-    if experts and _by_deep_gemm(shape, rules, run):
+    if chosen and _by_deep_gemm(shape, rules, run):
+        experts = max((group.experts for group in shape.weight_groups), default=0)
         rows = tokens * chosen + experts // run.expert_ranks * _DEEP_GEMM_ROWS
         return -(-rows * shape.hidden_size * _DEEP_GEMM_BYTES // (tokens * element)), ()
     # What comes out of the experts is one hidden state for each choice, whole on every rank, and
@@ -185,13 +184,14 @@ def _by_deep_gemm(shape: ModelShape, rules: Rules, run: Run) -> bool:
     return hopper and shape.quantization == "fp8" and rules.version >= _DEEP_GEMM
 
 
-def _band(peak: int, rules: Rules, *, sorts: bool) -> Band:
+def _band(peak: int, rules: Rules, *, sorts: bool) -> tuple[int, int]:
+    """What the larger of forward pass and sampling step may be instead: low and high."""
     low, high, more = LOW_PERCENT, HIGH_PERCENT, TUNING_HIGH
     if sorts:
         low, high, more = SORTED_LOW_PERCENT, SORTED_HIGH_PERCENT, 0
         if rules.version <= LAST_SILENT_FLASHINFER:
             low = FLASHINFER_LOW_PERCENT
-    return Band(peak * low // 100, peak, peak * high // 100 + more)
+    return peak * low // 100, peak * high // 100 + more
 
 
 def _held(shape: ModelShape, rules: Rules, element: int) -> Band:
@@ -201,9 +201,9 @@ def _held(shape: ModelShape, rules: Rules, element: int) -> Band:
         tokens = next(most for first, most in _DEEP_TOKENS if rules.version >= first)
         size = tokens * shape.hidden_size * _DEEP_LEVELS * element
         parts.append(Band(0, size, size * 3 // 2))
-    kinds = {group.kind for group in shape.layer_groups}
-    if kinds.intersection(_GATED_KINDS):
+    kinds = [group.kind for group in shape.layer_groups]
+    if any(kind in kinds for kind in _GATED_KINDS):
         parts.append(_GATED)
     if LayerKind.COMPRESSED_MLA in kinds:
         parts.append(_COMPRESSED[rules.version >= _COMPRESSED_FIXED])
-    return summed(*parts)
+    return summed(*parts) if parts else NOTHING

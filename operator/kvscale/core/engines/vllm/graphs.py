@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from kvscale.core.devices.device import Device
-from kvscale.core.engines.bands import gib, scaled, summed
+from kvscale.core.engines.bands import NOTHING, gib, scaled, summed
 from kvscale.core.engines.vllm.rules import Rules
 from kvscale.core.model.shape import ModelShape
 from kvscale.core.values import Band
@@ -56,14 +56,15 @@ def graph_estimate(shape: ModelShape, rules: Rules, run: Run, *, second: bool) -
     before 0.29.0 (v1/worker/gpu/model_runner.py).
     """
     if run.enforce_eager or not rules.deducts_graphs:
-        return Band.point(0)
+        return NOTHING
     if second and rules.version < (0, 29, 0):
-        return Band.point(0)
+        return NOTHING
     captures = sizes(2 * run.max_num_seqs) + sizes(run.max_num_seqs)
     parts = [_GRAPHS_FIRST, scaled(_GRAPH_EACH, captures, 1)]
-    if any(group.kind.recurrent for group in shape.layer_groups):
+    kinds = [group.kind for group in shape.layer_groups]
+    if any(kind.recurrent for kind in kinds):
         parts.append(_GRAPHS_RECURRENT)
-    if any(group.kind.latent for group in shape.layer_groups):
+    if any(kind.latent for kind in kinds):
         parts.append(_GRAPHS_LATENT)
     if run.tensor_parallel > 1:
         parts.append(_GRAPHS_RANKS)

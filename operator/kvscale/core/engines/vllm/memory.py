@@ -16,7 +16,7 @@ is 0.7 on 4 and 1.0 to 1.6 on 8.
 
 from dataclasses import dataclass
 
-from kvscale.core.engines.bands import by_ranks, gib, summed
+from kvscale.core.engines.bands import NOTHING, by_ranks, gib, summed
 from kvscale.core.engines.vllm.activation import Activation, activation
 from kvscale.core.engines.vllm.graphs import Run, graph_estimate
 from kvscale.core.engines.vllm.rules import COUNTER_MILLI, Rules, second_runner, unified_memory
@@ -120,5 +120,6 @@ def _non_torch(rules: Rules, run: Run, *, unified: bool) -> Band:
 
 
 def _repacked(shape: ModelShape, weight_bytes: int) -> Band:
-    four = shape.quantization not in {"", "fp8"}
-    return Band(0, 0, weight_bytes * _REPACKED_PERMILLE // 1000 if four else 0)
+    if shape.quantization in {"", "fp8"}:
+        return NOTHING
+    return Band(0, 0, weight_bytes * _REPACKED_PERMILLE // 1000)
