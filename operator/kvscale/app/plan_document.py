@@ -10,7 +10,8 @@ from kvscale.app.plan import Plan
 from kvscale.app.plan_cost import PlanCost
 from kvscale.app.plan_cost_document import cost_document, lever_document
 from kvscale.core.planning.floor import Floor
-from kvscale.core.planning.overflow_plan import OverflowCount, OverflowPlan
+from kvscale.core.planning.overflow_plan import OverflowPlan
+from kvscale.core.planning.overflow_steps import OverflowCount
 from kvscale.core.planning.policies import Policies
 from kvscale.core.refusal import Refusal
 from kvscale.core.trace import Trace

@@ -3,7 +3,8 @@
 from kvscale.app.plan import Plan
 from kvscale.app.tables import facts, number, table
 from kvscale.core.planning.floor import Floor
-from kvscale.core.planning.overflow_plan import OverflowCount, OverflowPlan
+from kvscale.core.planning.overflow_plan import OverflowPlan
+from kvscale.core.planning.overflow_steps import OverflowCount
 from kvscale.core.spec import PlanningMode
 from kvscale.core.values import Unknown
 

@@ -23,10 +23,10 @@ from kvscale.core.devices.device import Device
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape, WeightGroup
 from kvscale.core.planning.floor import Floor, floor
-from kvscale.core.planning.overflow_plan import OverflowCount
+from kvscale.core.planning.overflow_steps import OverflowCount
 from kvscale.core.spec import PlanningMode
 from kvscale.core.traffic.declared import LengthPercentiles, Traffic
-from kvscale.core.traffic.lengths import Fit, fit
+from kvscale.core.traffic.fit import Fit, fit
 from kvscale.core.traffic.requests import Requests, measured
 from kvscale.core.values import Band
 

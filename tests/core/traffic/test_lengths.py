@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvscale.core.traffic.declared import LengthPercentiles
-from kvscale.core.traffic.lengths import LEVELS, ONE, TAIL_RATIO, Fit, Lengths, fit, total
+from kvscale.core.traffic.fit import TAIL_RATIO, Fit, fit
+from kvscale.core.traffic.lengths import LEVELS, ONE, Lengths, total
 from kvscale.core.values import Unknown
 
 PROMPT = LengthPercentiles(mean=900, p50=600, p90=2100, p95=3300, p99=7800)

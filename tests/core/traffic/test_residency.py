@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from kvscale.core.trace import find
 from kvscale.core.traffic.declared import LengthPercentiles
-from kvscale.core.traffic.lengths import Fit, Lengths, fit
+from kvscale.core.traffic.fit import Fit, fit
+from kvscale.core.traffic.lengths import Lengths
 from kvscale.core.traffic.residency import (
     PREFILL_SHARE_LIMIT,
     Residence,

@@ -8,7 +8,8 @@ from statistics import NormalDist
 from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.decide import reasons
 from kvscale.core.decide.blocks import NULL_BLOCKS, EngineBlocks
-from kvscale.core.decide.demand import Footprint, Load
+from kvscale.core.decide.demand import Load
+from kvscale.core.decide.demand_steps import Footprint
 from kvscale.core.devices.device import Device
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.shape import ModelShape

@@ -8,50 +8,26 @@ large pool pays far less for the same risk than a percentile for each sequence w
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from statistics import NormalDist
 
 from kvscale.core.decide import reasons
 from kvscale.core.decide.blocks import EngineBlocks, usable_of
 from kvscale.core.decide.decision import Demand
+from kvscale.core.decide.demand_steps import Footprint, demand_steps
 from kvscale.core.decide.newcomers import counted_shares
 from kvscale.core.decide.state import EngineProgress
 from kvscale.core.decide.supply import Supply
 from kvscale.core.engines.sample import PodMetrics
-from kvscale.core.planning.growth import planned_growth, residents_allowed
+from kvscale.core.planning.growth import planned_growth
 from kvscale.core.snapshot import PodState
-from kvscale.core.spec import PER_MILLION, Planning
-from kvscale.core.trace import Scalar, Step, Trace
-from kvscale.core.traffic.residency import significant
+from kvscale.core.spec import Planning
+from kvscale.core.trace import Trace
 from kvscale.core.values import Known, Unknown
 
 SAMPLE_MAX_AGE_SECONDS = 90.0
 """Older samples are missing samples: one and a half of Prometheus' default scrape interval."""
 
-ASSUMED_VARIATION = 1.0
-"""Coefficient of variation of a request's footprint where no lengths are declared.
-
-Output lengths of production traces vary at least so much (Azure 2023 conversation: 1.2); 1 is the
-exponential distribution's.
-"""
 
 MILLI = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Footprint:
-    """What is known beforehand of one request.
-
-    Attributes:
-        mean_blocks: of a resident request by the declared lengths; None: not declared.
-        variation: coefficient of variation of the footprint.
-        p99_blocks: of the request at the 99th percentile; None: not declared.
-        source: where it comes from, for the trace.
-    """
-
-    mean_blocks: float | None = None
-    variation: float = ASSUMED_VARIATION
-    p99_blocks: int | None = None
-    source: str = "not declared: coefficient of variation 1 assumed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +116,7 @@ def measure(
         full_blocks=full + len(missing) * blocks.usable * engines_per_pod,
         leaving_extra_blocks=math.ceil(extra),
         footprint_blocks=per_request,
-        steps=_steps(demand, per_request, source, footprint, planning, usable=blocks.usable),
+        steps=demand_steps(demand, per_request, source, footprint, planning, usable=blocks.usable),
     )
 
 
@@ -194,73 +170,3 @@ def _blocks_per_request(used: int, running: int, footprint: Footprint) -> tuple[
     if footprint.mean_blocks is not None:
         return footprint.mean_blocks, footprint.source
     return 1.0, "nothing runs and no lengths are declared: one block"
-
-
-def _steps(
-    demand: Demand,
-    per_request: float,
-    source: str,
-    footprint: Footprint,
-    planning: Planning,
-    *,
-    usable: int,
-) -> Trace:
-    return (
-        Step(
-            "usedBlocks",
-            demand.used_blocks,
-            "blocks",
-            "measured: sum over engines of usage * usable blocks",
-            (("occupancyMilli", demand.occupancy_milli), ("running", demand.running)),
-        ),
-        Step(
-            "waitingBlocks",
-            demand.waiting_blocks,
-            "blocks",
-            "ceil(waiting * blocksPerRequest)",
-            (
-                ("waiting", demand.waiting),
-                ("blocksPerRequest", significant(per_request)),
-                ("blocksPerRequestFrom", source),
-            ),
-        ),
-        _growth_step(demand, per_request, usable, footprint, planning),
-    )
-
-
-def _growth_step(
-    demand: Demand, per_request: float, usable: int, footprint: Footprint, planning: Planning
-) -> Step:
-    requests: tuple[tuple[str, Scalar], ...] = (
-        ("running", demand.running),
-        ("waiting", demand.waiting),
-        ("blocksPerRequest", significant(per_request)),
-        ("variation", significant(footprint.variation)),
-        ("variationFrom", footprint.source),
-    )
-    if planning.by_overflow:
-        share = planning.overflow_per_million / PER_MILLION
-        allowed = residents_allowed(usable / per_request, footprint.variation, share)
-        quantile: tuple[tuple[str, Scalar], ...] = (
-            ("overflowPerMillion", planning.overflow_per_million),
-            ("residentsAllowed", significant(allowed)),
-        )
-        formula = (
-            "max(0, ceil((running + waiting) * (usableBlocksPerEngine / residentsAllowed - "
-            "blocksPerRequest))); residents of that variation that exceed an engine with "
-            "overflowPerMillion"
-        )
-        source = "Poisson residents, each gamma distributed"
-    else:
-        quantile = (
-            ("percentile", planning.percentile),
-            ("z", significant(max(0.0, NormalDist().inv_cdf(planning.quantile)))),
-        )
-        formula = (
-            "ceil(z * sqrt(running + waiting) * blocksPerRequest * variation); z of the normal "
-            "distribution at the percentile"
-        )
-        source = "central limit theorem over the resident requests"
-    return Step(
-        "growthBlocks", demand.growth_blocks, "blocks", formula, (*quantile, *requests), source
-    )

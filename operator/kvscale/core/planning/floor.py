@@ -15,23 +15,20 @@ import math
 from dataclasses import dataclass
 
 from kvscale.core.capacity.ceiling import EngineCapacity
-from kvscale.core.capacity.sequence_formula import blocks_formula
 from kvscale.core.capacity.step_time import step_time
 from kvscale.core.devices.device import Device
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.model.shape import ModelShape
 from kvscale.core.planning.overflow_plan import OverflowPlan, Rates, overflow_plan
+from kvscale.core.planning.percentile_budget import Budget, rate_steps
 from kvscale.core.planning.service import Service, service
 from kvscale.core.refusal import Refusal
 from kvscale.core.spec import Planning, PlanningMode
-from kvscale.core.trace import Step, Trace
+from kvscale.core.trace import Trace
 from kvscale.core.traffic.declared import Traffic
 from kvscale.core.traffic.profile import Profile, profile
 from kvscale.core.traffic.residency import (
-    PREFILL_SHARE_LIMIT,
     FloorBound,
-    Residence,
-    significant,
 )
 from kvscale.core.values import Unknown
 
@@ -123,7 +120,7 @@ def floor(
         return Unknown(model.reason, f"{model.field}: {model.message}")
     served = service(model, requests, capacity.max_num_batched_tokens)
     rates = (traffic.mean_per_minute, traffic.peak_per_minute)
-    budget = _Budget.of(capacity, requests, percentile, target_occupancy_percent)
+    budget = Budget.of(capacity, requests, percentile, target_occupancy_percent)
     if mode is PlanningMode.OVERFLOW_PROBABILITY:
         plan = overflow_plan(
             served,
@@ -140,7 +137,7 @@ def floor(
 
 
 def _by_percentile(
-    budget: "_Budget",
+    budget: Budget,
     served: Service,
     requests: Profile,
     rates: Rates,
@@ -163,7 +160,7 @@ def _by_percentile(
             continue
         # What floating point adds to a whole number is not a replica.
         replicas[name] = math.ceil(round(per_minute / 60 / replica_rate, 9))
-        steps += _rate_steps(name, per_minute, replicas[name] or 0, stay, engines_per_replica)
+        steps += rate_steps(name, per_minute, replicas[name] or 0, stay, engines_per_replica)
     return Floor(
         at_mean=replicas["Mean"],
         at_peak=replicas["Peak"],
@@ -179,7 +176,7 @@ def _by_percentile(
 
 
 def _by_overflow(
-    plan: OverflowPlan, budget: "_Budget", served: Service, requests: Profile, rates: Rates
+    plan: OverflowPlan, budget: Budget, served: Service, requests: Profile, rates: Rates
 ) -> Floor:
     at_mean, at_peak = (
         None if rate is None else (0 if count is None else count.replicas)
@@ -197,116 +194,4 @@ def _by_overflow(
         profile=requests,
         trace=(*requests.residents.trace(), *served.trace(plan.largest), *plan.trace),
         overflow=plan,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Budget:
-    """What the plan lets one engine hold."""
-
-    percentile: int
-    occupancy_percent: int
-    footprint_tokens: int
-    footprint_blocks: int
-    usable_blocks: int
-    max_num_seqs: int
-    capacity: EngineCapacity
-
-    @classmethod
-    def of(
-        cls, capacity: EngineCapacity, requests: Profile, percentile: int, occupancy_percent: int
-    ) -> "_Budget":
-        tokens = requests.total.tokens(percentile)
-        return cls(
-            percentile,
-            occupancy_percent,
-            tokens,
-            capacity.blocks_for(tokens),
-            capacity.usable_blocks.low,
-            capacity.max_num_seqs,
-            capacity,
-        )
-
-    @property
-    def batch_by_blocks(self) -> float:
-        """Sequences of the planning footprint at the target occupancy; not a whole number."""
-        return self.usable_blocks * self.occupancy_percent / 100 / self.footprint_blocks
-
-    @property
-    def batch(self) -> float:
-        """Sequences that the plan lets one engine hold."""
-        return min(self.batch_by_blocks, float(self.max_num_seqs))
-
-    @property
-    def bound(self) -> FloorBound:
-        return "KV" if self.batch_by_blocks <= self.max_num_seqs else "Sequences"
-
-    def trace(self) -> Trace:
-        held = self.capacity
-        formula, inputs = blocks_formula(
-            held.pools, held.groups, held.block_tokens, "footprintTokens"
-        )
-        return (
-            Step(
-                "footprintTokens",
-                self.footprint_tokens,
-                "tokens",
-                f"p{self.percentile} of prompt + output; not the sum of two percentiles",
-            ),
-            Step(
-                "footprintBlocks",
-                self.footprint_blocks,
-                "blocks",
-                formula,
-                (("footprintTokens", self.footprint_tokens), *inputs),
-            ),
-            Step(
-                "plannedBatch",
-                significant(self.batch),
-                "sequences per engine",
-                "min(usableBlocksLow * targetOccupancy / footprintBlocks, maxNumSeqs)",
-                (
-                    ("usableBlocksLow", self.usable_blocks),
-                    ("targetOccupancy", self.occupancy_percent / 100),
-                    ("footprintBlocks", self.footprint_blocks),
-                    ("maxNumSeqs", self.max_num_seqs),
-                ),
-            ),
-        )
-
-
-def _rate_steps(
-    name: str, per_minute: int, replicas: int, stay: Residence, engines: int
-) -> tuple[Step, Step]:
-    concurrency = per_minute / 60 * stay.seconds
-    by_batch = concurrency / stay.batch / engines
-    by_prefill = per_minute / 60 * stay.prefill_work_seconds / PREFILL_SHARE_LIMIT / engines
-    return (
-        Step(
-            f"concurrencyAt{name}",
-            significant(concurrency),
-            "resident requests",
-            "requestsPerMinute / 60 * residenceSeconds",
-            (
-                ("requestsPerMinute", per_minute),
-                ("residenceSeconds", significant(stay.seconds)),
-            ),
-        ),
-        Step(
-            f"floorAt{name}",
-            replicas,
-            "replicas",
-            f"ceil(max(byBatch, byPrefill)) where byBatch = concurrencyAt{name} / plannedBatch / "
-            "enginesPerReplica, byPrefill = requestsPerMinute / 60 * prefillWorkSeconds / "
-            f"{PREFILL_SHARE_LIMIT} / enginesPerReplica",
-            (
-                ("requestsPerMinute", per_minute),
-                ("prefillWorkSeconds", significant(stay.prefill_work_seconds)),
-                (f"concurrencyAt{name}", significant(concurrency)),
-                ("plannedBatch", significant(stay.batch)),
-                ("enginesPerReplica", engines),
-                ("byBatch", significant(by_batch)),
-                ("byPrefill", significant(by_prefill)),
-            ),
-        ),
     )

@@ -8,14 +8,14 @@ import math
 from dataclasses import dataclass
 
 from kvscale.core.capacity.ceiling import EngineCapacity
-from kvscale.core.capacity.sequence_formula import blocks_formula
 from kvscale.core.planning.growth import matching_variation
 from kvscale.core.planning.occupation import Held, occupation
 from kvscale.core.planning.overflow import Risk
+from kvscale.core.planning.overflow_steps import OverflowCount, count_steps, largest_step, rare_step
 from kvscale.core.planning.service import Service
 from kvscale.core.spec import PER_MILLION
 from kvscale.core.trace import Step, Trace
-from kvscale.core.traffic.compound_poisson import Moments, moments
+from kvscale.core.traffic.compound_poisson import moments
 from kvscale.core.traffic.lengths import whole
 from kvscale.core.traffic.profile import Profile
 from kvscale.core.traffic.residency import FloorBound, Residence, significant
@@ -29,26 +29,6 @@ Rates = tuple[int | None, int | None]
 
 TAIL = 0.95
 """Requests longer than this quantile are the tail whose share of the cache is reported."""
-
-
-@dataclass(frozen=True, slots=True)
-class OverflowCount:
-    """A number of replicas under a rate.
-
-    Attributes:
-        replicas: the smallest number that overflows rarely enough.
-        probability: that an engine's residents exceed its usable blocks, at a random moment.
-        probability_of_one_less: the same with one replica less; 1 where that cannot serve the
-            rate at all, as no replica can.
-        residents: mean sequences of one engine.
-        blocks: of their sum: mean, standard deviation, skewness, in blocks of one engine.
-    """
-
-    replicas: int
-    probability: float
-    probability_of_one_less: float
-    residents: float
-    blocks: Moments
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +105,12 @@ def overflow_plan(
     if largest.prefill_bound:
         bound = "Prefill"
     steps = [
-        _largest_step(risk, largest, per_million),
-        _rare_step(capacity, rare_tokens, rare_blocks),
+        largest_step(risk, largest, per_million),
+        rare_step(capacity, rare_tokens, rare_blocks),
     ]
     for name, count in zip(("Mean", "Peak"), counts, strict=True):
         if count is not None:
-            steps += _count_steps(name, count, usable, per_million)
+            steps += count_steps(name, count, usable, per_million)
     steps.append(
         Step(
             "tailShareOfCache",
@@ -229,67 +209,3 @@ def _variation(risk: Risk, largest: Residence, accepted: float, bound: FloorBoun
         return matching_variation(room, residents, accepted)
     # Of a Poisson number: variance = residents * E[blocks ^ 2].
     return math.sqrt(max(0.0, residents * (sums.deviation / sums.mean) ** 2 - 1))
-
-
-def _largest_step(risk: Risk, largest: Residence, per_million: int) -> Step:
-    return Step(
-        "plannedBatch",
-        significant(largest.batch),
-        "sequences per engine",
-        "largest mean batch with P(sum of the residents' blocks > usableBlocksLow) <= accepted, "
-        "at most maxNumSeqs",
-        (
-            ("usableBlocksLow", risk.usable_blocks),
-            ("acceptedPerMillion", per_million),
-            ("maxNumSeqs", risk.max_num_seqs),
-        ),
-        "compound Poisson: Panjer 1981; Lugannani and Rice 1980",
-    )
-
-
-def _rare_step(capacity: EngineCapacity, tokens: int, blocks: int) -> Step:
-    formula, inputs = blocks_formula(
-        capacity.pools, capacity.groups, capacity.block_tokens, "rareRequestTokens"
-    )
-    return Step(
-        "rareRequestBlocks",
-        blocks,
-        "blocks",
-        f"{formula}; a p99.9 request by itself must fit usableBlocksLow",
-        (
-            ("rareRequestTokens", tokens),
-            *inputs,
-            ("usableBlocksLow", capacity.usable_blocks.low),
-        ),
-    )
-
-
-def _count_steps(
-    name: str, count: OverflowCount, usable: int, per_million: int
-) -> tuple[Step, Step]:
-    return (
-        Step(
-            f"residentBlocksAt{name}",
-            significant(count.blocks.mean),
-            "blocks per engine",
-            "residents * blocksPerResident; their sum has a standardDeviation and should not "
-            "exceed usableBlocksLow",
-            (
-                ("residents", significant(count.residents)),
-                ("blocksPerResident", significant(count.blocks.mean / count.residents)),
-                ("standardDeviation", significant(count.blocks.deviation)),
-                ("usableBlocksLow", usable),
-            ),
-        ),
-        Step(
-            f"floorAt{name}",
-            count.replicas,
-            "replicas",
-            "smallest number with P(residents' blocks of an engine > usable) <= accepted",
-            (
-                ("probability", significant(count.probability)),
-                ("probabilityOfOneLess", significant(count.probability_of_one_less)),
-                ("accepted", per_million / PER_MILLION),
-            ),
-        ),
-    )

@@ -7,15 +7,8 @@ from operator import mul
 
 from kvscale.core.refusal import Refusal
 from kvscale.core.traffic.declared import LengthPercentiles, Traffic
-from kvscale.core.traffic.lengths import (
-    ONE,
-    Fit,
-    Lengths,
-    declared_percentiles,
-    fit,
-    of_points,
-    total,
-)
+from kvscale.core.traffic.fit import Fit, declared_percentiles, fit
+from kvscale.core.traffic.lengths import ONE, Lengths, of_points, total
 from kvscale.core.traffic.requests import Requests
 from kvscale.core.traffic.residency import Residents, residents
 from kvscale.core.values import Unknown
