@@ -133,6 +133,18 @@ def test_the_full_example_is_planned_without_a_cluster(kvscale: Kvscale) -> None
     assert found["headroom"]["expected"] > 0
 
 
+def test_the_page_that_the_readme_shows_is_the_one_that_is_printed(kvscale: Kvscale) -> None:
+    """Line by line; "..." stands for what is left out."""
+    shown = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
+    block = shown.split("plan -f examples/llama-3.1-8b.yaml\n```\n```\n")[1].split("\n```")[0]
+    code, out, _ = kvscale("-f", str(EXAMPLES / "llama-3.1-8b.yaml"))
+    assert code == 0
+    printed = out.splitlines()
+    lines = [line for line in block.splitlines() if line != "..."]
+    assert len(lines) > 8
+    assert [line for line in lines if line not in printed] == []
+
+
 def test_the_server_s_arguments_are_read_from_a_manifest(kvscale: Kvscale) -> None:
     found = document(
         kvscale,
