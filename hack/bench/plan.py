@@ -16,6 +16,10 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 POOL = EXAMPLES / "llama-3.1-8b.yaml"
 SERVER = EXAMPLES / "vllm-llama-3.1-8b-l4.yaml"
 RUNS = 9
+LIBRARIES = (
+    "import typer.main, yaml; from pydantic import create_model; create_model('M', n=(int, 1))"
+)
+"""What the command is written in, loaded, and one model of its API built."""
 
 
 def run() -> list[Figure]:
@@ -28,12 +32,18 @@ def run() -> list[Figure]:
         first, _ = _one(command, environment)
         planned = [_one(command, environment) for _ in range(RUNS)]
         nothing = [_one(["-c", ""], environment) for _ in range(RUNS)]
+        libraries = [_one(["-c", LIBRARIES], environment) for _ in range(RUNS)]
     return [
         Figure(
             "`kvscale plan`",
             f"**{spread([wall for wall, _ in planned])}**",
             f"wall, median of {RUNS}; CPU {seconds(median([cpu for _, cpu in planned]))}; the very "
             f"first, which compiles every module, {seconds(first)}",
+        ),
+        Figure(
+            "its libraries alone: typer, pydantic with one model, yaml",
+            spread([wall for wall, _ in libraries]),
+            f"wall, of this the above; CPU {seconds(median([cpu for _, cpu in libraries]))}",
         ),
         Figure(
             "an empty Python process",
