@@ -172,6 +172,7 @@ OWN: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 DEVICES = {
+    "H100 NVL": "NVIDIA-H100-NVL", "RTX 5090": "NVIDIA-GeForce-RTX-5090",
     "H100": "NVIDIA-H100-80GB-HBM3", "79.22 GiB GPU": "NVIDIA-H100-80GB-HBM3",
     "RTX 3090": "NVIDIA-GeForce-RTX-3090", "RTX 4090": "NVIDIA-GeForce-RTX-4090",
     "A100-SXM4-40GB": "NVIDIA-A100-SXM4-40GB", "A100": "NVIDIA-A100-SXM4-80GB", "L40S": "NVIDIA-L40S", "H200": "NVIDIA-H200",
@@ -310,6 +311,7 @@ def why_no_tokens(boot: Boot) -> str:
 
 
 CONTRADICTIONS = {
+    "be030": "version and batch are not stated, on which the windows' share depends",
     "be111": "2.3 % fewer than its GiB hold, which other rows of 0.20.0 meet to 0.01 %",
     "be117": "DeepSeek-V4 was laid out otherwise by 0.20",
     "be118": "DeepSeek-V4 was laid out otherwise by 0.20",

@@ -37,10 +37,12 @@ def test_the_truth_lies_in_the_band_and_the_band_is_not_wide() -> None:
 
 def test_rows_that_no_constant_was_taken_from_do_no_worse() -> None:
     held = [boot for boot in WITH_MEMORY if "held_out" in boot.notes]
-    assert len(held) >= 3
+    assert len(held) >= 7
+    errors = [abs(error(boot)) for boot in held]
+    assert statistics.median(errors) <= 0.02
+    assert max(errors) <= 0.05
     for boot in held:
         band, logged, _ = memory(boot)
-        assert abs(error(boot)) <= 0.02
         assert band.low <= logged * GIB <= band.high
 
 
