@@ -86,6 +86,10 @@ class WorkloadRecord:
     replicas_changed_at: float | None = None
 
 
+TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
+"""Phases of a pod that has ended: it holds nothing of its node any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class PodRecord:
     """A pod, projected to what supply and placement need (not its body: 10,000 must fit).

@@ -98,3 +98,18 @@ def test_a_log_that_cannot_be_is_refused(
 def test_a_fraction_without_a_log_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(app, ["capacity", *ON_L4, "--calibrate-utilization", "0.9"]) == 2
     assert "--calibrate LOG" in capsys.readouterr().err
+
+
+def test_the_metric_of_a_running_engine_is_a_start_too(kvscale: Kvscale) -> None:
+    """As its page shows it; at its own fraction the blocks come back as they are."""
+    metric = (
+        'vllm:cache_config_info{block_size="16",cache_dtype="auto",engine="0",'
+        'gpu_memory_utilization="0.9",num_gpu_blocks="2400",num_gpu_blocks_override="None"} 1.0\n'
+    )
+    asked = (*ON_L4, "--max-model-len", "8192", "--engine-version", "0.32", "-o", "json")
+    code, out, err = kvscale(metric, *asked)
+    assert (code, err) == (0, "")
+    assert json.loads(out)["kvBlocks"] == 2400
+    _, out, _ = kvscale(metric, *asked, "--memory-utilization", "0.95")
+    more = 0.05 * 22.27 * GIB / 2_097_152
+    assert json.loads(out)["kvBlocks"] == pytest.approx(2400 + more, abs=2)

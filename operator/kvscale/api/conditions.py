@@ -1,26 +1,15 @@
 """Conditions of the status: complete from the first write on, and stable in time."""
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from kvscale.api.rules import ApiModel
 from kvscale.api.status_types import Message, Time
 from kvscale.api.times import format_time
+from kvscale.core.decide.conditions import CONDITION_TYPES
 from kvscale.core.decide.decision import Condition, Status
-
-CONDITION_TYPES: Final = (
-    "Ready",
-    "TargetResolved",
-    "CapacityKnown",
-    "MetricsAvailable",
-    "CeilingVerified",
-    "TrafficAsDeclared",
-    "ScalingLimited",
-    "Stalled",
-)
-"""Every condition of a pool, in the order in which they are shown."""
 
 
 class ConditionModel(ApiModel):

@@ -1,6 +1,6 @@
 """`status.ceiling` and `status.reported`: what one engine holds, computed and by its own word."""
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import Field
 
@@ -8,13 +8,12 @@ from kvscale.api.rules import ApiModel
 from kvscale.api.status_types import BandModel, Int64, Sentences, Word, first
 from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.decide.decision import Decision
+from kvscale.core.planning.ceilings import PERCENTILES
 from kvscale.core.snapshot import PoolSnapshot
 from kvscale.core.traffic.declared import Traffic
 from kvscale.core.traffic.lengths import whole
 from kvscale.core.traffic.profile import profile
 from kvscale.core.values import Band, Known, Unknown
-
-_PERCENTS: Final = (50, 90, 95, 99)
 
 
 class SequencesModel(ApiModel):
@@ -119,7 +118,7 @@ def _lengths(traffic: Traffic | None, longest: int) -> tuple[tuple[str, int], ..
     declared = found.total
     return (
         ("mean", whole(declared.mean())),
-        *((f"p{percent}", declared.tokens(percent)) for percent in _PERCENTS),
+        *((f"p{percent}", declared.tokens(percent)) for percent in PERCENTILES),
         ("max", longest),
     )
 

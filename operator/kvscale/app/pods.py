@@ -7,7 +7,7 @@ from kvscale.core.engines.sample import PodMetrics
 from kvscale.core.inventory import NodeState
 from kvscale.core.snapshot import PodState, TargetState
 from kvscale.core.values import Known, Unknown
-from kvscale.records import PodRecord, WorkloadRecord, WorkloadRef
+from kvscale.records import TERMINAL_PHASES, PodRecord, WorkloadRecord, WorkloadRef
 
 TEMPLATE_HASH = "pod-template-hash"
 """Label by which a Deployment's controller marks the revision; its ReplicaSet's name ends in it."""
@@ -16,8 +16,6 @@ REVISION_HASH = "controller-revision-hash"
 """The same for a StatefulSet."""
 
 NOT_RUNNING = Unknown("NotRunning", "the pod does not run yet")
-
-TERMINAL = frozenset({"Succeeded", "Failed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,7 @@ class PodIndex:
             workload = _workload_of(pod)
             if workload is not None:
                 owned.setdefault(workload, []).append(pod)
-            if pod.node and pod.phase not in TERMINAL:
+            if pod.node and pod.phase not in TERMINAL_PHASES:
                 sums = requested.setdefault(pod.node, {})
                 sums["pods"] = sums.get("pods", 0) + 1
                 for name, amount in pod.requests.items():
@@ -106,7 +104,7 @@ def pod_state(
         unschedulable_at=_at(pod.unschedulable_at, at),
         deleting=pod.deleting,
         draining=node_lost or (node is not None and node.draining),
-        failed=pod.phase in TERMINAL,
+        failed=pod.phase in TERMINAL_PHASES,
         waiting_reason=pod.waiting_reason,
         restarts=pod.restarts,
         metrics=metrics,

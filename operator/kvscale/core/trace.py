@@ -7,6 +7,8 @@ print the same steps, so the arithmetic has one account of itself.
 from dataclasses import dataclass
 
 Scalar = int | float | str
+Inputs = tuple[tuple[str, Scalar], ...]
+"""Named values that went into a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class Step:
     value: Scalar
     unit: str
     formula: str
-    inputs: tuple[tuple[str, Scalar], ...] = ()
+    inputs: Inputs = ()
     source: str = ""
 
 

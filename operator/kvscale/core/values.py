@@ -1,7 +1,7 @@
 """The three kinds of number that kvscale handles: measured, missing, and banded.
 
-A missing measurement is a value of its own, never 0 (rule 1): whoever reads a `Measured` has to
-say what happens when it is `Unknown`, and the type checker insists.
+A missing measurement is a value of its own, never 0 (rule 1): whoever reads a
+`Known[T] | Unknown` has to say what happens when it is `Unknown`, and the type checker insists.
 """
 
 from dataclasses import dataclass
@@ -37,9 +37,6 @@ class Unknown:
 
     reason: str
     message: str = ""
-
-
-Measured = Known[T] | Unknown
 
 
 @dataclass(frozen=True, slots=True)

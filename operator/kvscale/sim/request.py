@@ -54,17 +54,6 @@ class Finished:
         """Seconds from the client's first attempt to the first token."""
         return self.first_token_at - self.request.arrived_at
 
-    @property
-    def end_to_end(self) -> float:
-        """Seconds from the client's first attempt to the last token."""
-        return self.finished_at - self.request.arrived_at
-
-    @property
-    def time_per_output_token(self) -> float:
-        """Mean seconds between tokens after the first; 0 for an answer of one token."""
-        gaps = self.request.output_tokens - 1
-        return (self.finished_at - self.first_token_at) / gaps if gaps else 0.0
-
 
 @dataclass(frozen=True, slots=True)
 class Gauges:

@@ -18,8 +18,9 @@ from kubernetes.config.config_exception import ConfigException
 
 import kvscale
 from kvscale.adapters.kubernetes.errors import UNANSWERED, ApiError, no_answer, refusal
+from kvscale.core.decide.ownership import OUR_MANAGER
 
-FIELD_MANAGER = "kvscale"
+FIELD_MANAGER = OUR_MANAGER
 JSON = "application/json"
 APPLY = "application/apply-patch+yaml"
 

@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from kvscale.core.capacity.ceiling import CacheGroup
 from kvscale.core.capacity.pools import Pool
 from kvscale.core.model.shape import LayerKind
-from kvscale.core.trace import Scalar
-
-Inputs = tuple[tuple[str, Scalar], ...]
+from kvscale.core.trace import Inputs
 
 
 class _Names:

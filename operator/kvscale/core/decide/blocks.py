@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.decide.state import ReportedBlocks
 from kvscale.core.engines.sample import EngineSample
+from kvscale.core.engines.vllm.rules import RESERVED_BLOCKS
 from kvscale.core.refusal import Refusal
 from kvscale.core.snapshot import PodState
 from kvscale.core.trace import Step
 from kvscale.core.values import Known, Unknown
-
-NULL_BLOCKS = 1
-"""Blocks that vLLM never gives to a sequence (vLLM 0.33 v1/core/block_pool.py: null_block)."""
 
 KEPT_REVISIONS = 4
 """Revisions whose reports are remembered: the current one, and what a rollout may go back to."""
@@ -51,7 +49,8 @@ class EngineBlocks:
                 "blocks",
                 "computed; the low end, as no engine has reported"
                 if self.reported is None
-                else "reported; the engine's own count less its null block, whatever is computed",
+                else "reported; the engine's own count less what it keeps back, whatever is "
+                "computed",
                 inputs,
                 "docs/decisions.md, rule 7",
             ),
@@ -64,13 +63,13 @@ def reported_blocks(sample: EngineSample) -> int | None:
     An engine that starts states 0 before it has measured: that is not known, not nothing (rule 1).
     """
     blocks = sample.kv_blocks
-    return blocks if blocks is not None and blocks > NULL_BLOCKS else None
+    return blocks if blocks is not None and blocks > sample.reserved_blocks else None
 
 
 def usable_of(sample: EngineSample, fallback: int) -> int:
     """Usable blocks of one engine: what it reports, else `fallback`."""
     blocks = reported_blocks(sample)
-    return fallback if blocks is None else blocks - NULL_BLOCKS
+    return fallback if blocks is None else blocks - sample.reserved_blocks
 
 
 def read_reports(
@@ -108,7 +107,9 @@ def engine_blocks(
     if report is None and computed is None and reports:
         report = list(reports.values())[-1]
     if report is not None:
-        usable = report.kv_blocks - NULL_BLOCKS
+        # What is kept back is the engine's rule; of an engine that none is known of, vLLM's.
+        kept = RESERVED_BLOCKS if computed is None else computed.reserved_blocks
+        usable = report.kv_blocks - kept
         return EngineBlocks(
             usable=usable,
             block_tokens=report.block_tokens or (computed.block_tokens if computed else 16),

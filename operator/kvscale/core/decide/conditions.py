@@ -24,6 +24,7 @@ CONDITION_TYPES = (
     "ScalingLimited",
     "Stalled",
 )
+"""Every condition of a pool, in the order in which they are shown."""
 
 AGREEMENT = 0.05
 """Computed and reported blocks agree when they differ by no more than this share, band included."""

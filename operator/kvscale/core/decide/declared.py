@@ -7,7 +7,7 @@ from statistics import NormalDist
 
 from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.decide import reasons
-from kvscale.core.decide.blocks import NULL_BLOCKS, EngineBlocks
+from kvscale.core.decide.blocks import EngineBlocks
 from kvscale.core.decide.demand import Load
 from kvscale.core.decide.demand_steps import Footprint
 from kvscale.core.devices.device import Device
@@ -108,7 +108,7 @@ def _declared(
 ) -> Declared:
     if reported is not None:
         # An engine's own count narrows the band to a point (rule 7).
-        capacity = replace(capacity, kv_blocks=Band.point(reported + NULL_BLOCKS))
+        capacity = replace(capacity, kv_blocks=Band.point(reported + capacity.reserved_blocks))
     longest = capacity.blocks_for(capacity.max_model_len)
     lengths = profile(traffic, capacity.max_model_len)
     if isinstance(lengths, Unknown):

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+_UNIFIED = frozenset({"gb10", "spark", "thor", "orin"})
+
 
 @dataclass(frozen=True, slots=True)
 class Device:
@@ -22,3 +24,9 @@ class Device:
     flops_per_second: int = 0
     compute_capability: str = ""
     evidence: str = ""
+
+    @property
+    def unified_memory(self) -> bool:
+        """Whether it shares the host's memory (GB10, the chip of DGX Spark; Jetson)."""
+        words = self.product.lower().replace("-", " ").split()
+        return self.compute_capability == "12.1" or not _UNIFIED.isdisjoint(words)

@@ -3,6 +3,7 @@
 from kvscale.core.values import Band
 
 GIB = 1 << 30
+MIB = 1 << 20
 
 
 def gib(low: float, expected: float, high: float) -> Band:

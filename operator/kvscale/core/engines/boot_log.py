@@ -68,7 +68,8 @@ def parse_boot_log(lines: Iterable[str], option: str = "--calibrate") -> BootLog
     """The last complete start in a log.
 
     Args:
-        lines: of the log, or a single pasted line.
+        lines: of the log, a single pasted line, or the metric `vllm:cache_config_info` of a
+            running engine.
         option: that named it, for the message.
 
     Returns:
@@ -77,6 +78,8 @@ def parse_boot_log(lines: Iterable[str], option: str = "--calibrate") -> BootLog
     reader = _Reader()
     for line in lines:
         cut = line[: say.LONGEST_LINE]
+        if say.CACHE_INFO in cut:
+            return boot_of_labels(dict(say.LABEL.findall(cut)))
         if say.tells(cut):
             reader.read(say.ANSI.sub("", cut))
     found = reader.result
@@ -87,7 +90,7 @@ def parse_boot_log(lines: Iterable[str], option: str = "--calibrate") -> BootLog
         option,
         f"{option}: no line tells how much memory is left for KV; give the engine's own log from "
         'its start: "Available KV cache memory: ... GiB" (vLLM) or "KV Cache is allocated" '
-        "(SGLang)",
+        "(SGLang), or the line vllm:cache_config_info of its metrics",
     )
 
 

@@ -17,6 +17,10 @@ MOST_GIB = 1 << 20
 LEAST_DIGITS = 2
 WHOLE_MILLI = 1000
 
+CACHE_INFO = "vllm:cache_config_info{"
+LABEL = re.compile(r'(\w+)="([^"\\]*)"')
+"""The metric in which a running vLLM states its cache, and one of its labels."""
+
 LONGEST_LINE = 16_384
 """Characters of a line that are looked at; the line of an engine's configuration has 8,000."""
 

@@ -190,15 +190,18 @@ def token_bytes(group: LayerGroup, cache: CacheFormat) -> float:
     return RULES[group.kind].page_bytes(group, block, cache) / block
 
 
+def keeps_every_token(group: LayerGroup) -> bool:
+    """Whether layers of the group grow with every token: no window, no state."""
+    return group.window is None and not group.kind.recurrent
+
+
 def bytes_per_token(groups: tuple[LayerGroup, ...], cache: CacheFormat) -> float:
     """KV token cost on one device: bytes that one more token of one long sequence adds.
 
     Layers with a bound (windows, chunks, states) add none.
     """
     return sum(
-        group.layers * token_bytes(group, cache)
-        for group in groups
-        if group.window is None and not group.kind.recurrent
+        group.layers * token_bytes(group, cache) for group in groups if keeps_every_token(group)
     )
 
 

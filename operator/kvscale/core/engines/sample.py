@@ -17,6 +17,7 @@ class EngineSample:
         kv_blocks: total blocks the engine allocated (`num_gpu_blocks`).
         block_tokens: its block size.
         kv_cache_size_tokens: its own statement of capacity in tokens.
+        reserved_blocks: those of `kv_blocks` that no sequence is given: vLLM's null block.
     """
 
     engine: str
@@ -31,6 +32,7 @@ class EngineSample:
     kv_blocks: int | None = None
     block_tokens: int | None = None
     kv_cache_size_tokens: int | None = None
+    reserved_blocks: int = 1
 
 
 PodMetrics = tuple[EngineSample, ...]

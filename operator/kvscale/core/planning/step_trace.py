@@ -3,10 +3,8 @@
 import math
 
 from kvscale.core.capacity.roofline import StepTime
-from kvscale.core.trace import Scalar, Step
+from kvscale.core.trace import Inputs, Step
 from kvscale.core.traffic.residency import Residence, significant
-
-Inputs = tuple[tuple[str, Scalar], ...]
 
 
 def step_of(model: StepTime, stay: Residence, resident_tokens: float) -> Step:

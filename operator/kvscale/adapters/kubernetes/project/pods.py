@@ -15,9 +15,8 @@ from kvscale.adapters.kubernetes.project.fields import (
     whole,
 )
 from kvscale.adapters.kubernetes.project.quantities import pod_requests
-from kvscale.records import PodRecord
+from kvscale.records import TERMINAL_PHASES, PodRecord
 
-_TERMINAL = frozenset({"Succeeded", "Failed"})
 _ON_THE_WAY = frozenset({"PodInitializing", "ContainerCreating"})
 _NOTHING: Mapping[str, int] = {}
 
@@ -58,7 +57,7 @@ def project_pod(raw: Raw) -> PodRecord:
         waiting_reason=shared(_waiting_reason(status)),
         restarts=sum(whole(state, "restartCount") or 0 for state in _container_states(status)),
         # A pod that has ended holds nothing on its node any more.
-        requests=_NOTHING if phase in _TERMINAL else pod_requests(spec),
+        requests=_NOTHING if phase in TERMINAL_PHASES else pod_requests(spec),
     )
 
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from kvscale.core.capacity.placement import Stage, weights_step
 from kvscale.core.capacity.pools import Pool
-from kvscale.core.capacity.sequence_formula import Inputs, pool_formula
+from kvscale.core.capacity.sequence_formula import pool_formula
 from kvscale.core.capacity.sglang.cells import Cells
 from kvscale.core.capacity.sglang.settings import PPM, SGLangSettings
 from kvscale.core.capacity.sglang.states import StatePool
 from kvscale.core.devices.device import Device
 from kvscale.core.engines.sglang.memory import Load
-from kvscale.core.trace import Step, Trace
+from kvscale.core.trace import Inputs, Step, Trace
 from kvscale.core.values import Band
 
 _POOLS = "sglang 0.5.23 srt/model_executor/pool_configurator.py"

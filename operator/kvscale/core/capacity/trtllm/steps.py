@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.capacity.placement import Stage, weights_step
-from kvscale.core.capacity.sequence_formula import Inputs, pool_formula
+from kvscale.core.capacity.sequence_formula import pool_formula
 from kvscale.core.capacity.trtllm.settings import TrtSettings
 from kvscale.core.devices.device import Device
 from kvscale.core.engines.trtllm.rules import Peak
 from kvscale.core.model.shape import LayerGroup
-from kvscale.core.trace import Step, Trace
+from kvscale.core.trace import Inputs, Step, Trace
 from kvscale.core.values import Band
 
 _SOURCE = "tensorrt_llm _torch/pyexecutor/_util.py, main of 2026"

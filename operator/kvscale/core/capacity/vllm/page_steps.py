@@ -12,14 +12,13 @@ from kvscale.core.engines.layer_rules import (
     V4_ALIGNMENT,
     aligned,
     device_kv_heads,
+    keeps_every_token,
     state_bits_milli,
     token_bytes,
     vector_bytes,
 )
 from kvscale.core.model.shape import LayerGroup
-from kvscale.core.trace import Scalar, Step
-
-Inputs = tuple[tuple[str, Scalar], ...]
+from kvscale.core.trace import Inputs, Scalar, Step
 
 _PAGES = "vllm v0.33.0 v1/kv_cache_interface.py"
 
@@ -154,7 +153,7 @@ def token_step(settings: Settings, tensor_parallel: int) -> Step:
     kept = [
         (group.layers, token_bytes(group, settings.cache))
         for group in settings.shape.layer_groups
-        if group.window is None and not group.kind.recurrent
+        if keeps_every_token(group)
     ]
     inputs: Inputs
     if len(kept) == 1:

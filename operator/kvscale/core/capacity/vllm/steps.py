@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from kvscale.core.capacity.ceiling import CacheGroup
 from kvscale.core.capacity.placement import Stage
-from kvscale.core.capacity.sequence_formula import Inputs, table_formula
+from kvscale.core.capacity.sequence_formula import table_formula
 from kvscale.core.capacity.vllm.budget import Budget
 from kvscale.core.capacity.vllm.grouping import Table
 from kvscale.core.capacity.vllm.page_steps import block_step, page_step, token_step
 from kvscale.core.capacity.vllm.settings import Settings
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.vllm.rules import RESERVED_BLOCKS
-from kvscale.core.trace import Step, Trace
+from kvscale.core.trace import Inputs, Step, Trace
 from kvscale.core.values import Band
 
 BLOCK_TABLE_ENTRY_BYTES = 4

@@ -72,12 +72,6 @@ class Load:
     assumptions: tuple[str, ...] = ()
 
 
-def unified_memory(device: Device) -> bool:
-    """Whether the device shares the host's memory (GB10, Jetson)."""
-    words = device.product.lower().replace("-", " ").split()
-    return bool({"gb10", "thor", "orin", "spark"} & set(words))
-
-
 def load_memory(
     rules: SGLangRules,
     device: Device,
@@ -96,7 +90,7 @@ def load_memory(
     """
     total = device.memory_bytes
     assumptions: tuple[str, ...] = ()
-    if unified_memory(device):
+    if device.unified_memory:
         low, expected, high = (total * share // 1000 for share in _UNIFIED_SHARE)
         taken = Band(low, expected, high)
         assumptions = (

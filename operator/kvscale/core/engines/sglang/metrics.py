@@ -135,6 +135,7 @@ class _Pod:
             prefix_queries_total=None if cached is None else prompts,
             kv_blocks=None if tokens is None or page is None else tokens // page,
             block_tokens=page,
+            reserved_blocks=0,
             kv_cache_size_tokens=tokens,
         )
 

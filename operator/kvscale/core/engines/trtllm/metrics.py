@@ -90,5 +90,6 @@ def _sample(series: list[Series]) -> EngineSample:
         generation_tokens_total=counter(values.get(GENERATION_TOKENS)),
         kv_blocks=blocks,
         block_tokens=tokens,
+        reserved_blocks=0,
         kv_cache_size_tokens=blocks * tokens if blocks and tokens else None,
     )

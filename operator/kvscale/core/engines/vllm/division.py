@@ -6,9 +6,9 @@ Sizes in general are in `core.capacity.placement`; here is what only vLLM asks f
 from kvscale.core.engines.vllm.releases import lacks
 from kvscale.core.engines.vllm.start import Start
 from kvscale.core.model.shape import LayerGroup, LayerKind, WeightGroup
+from kvscale.core.model.weights.groups import padded_vocabulary
 from kvscale.core.refusal import Refusal
 
-VOCABULARY_PADDING = 64
 FP8_BLOCK = 128
 FINEST_BLOCK = 32
 FP8_BLOCK_BITS = 8_002
@@ -86,7 +86,7 @@ def vocabulary(start: Start) -> Refusal | None:
     vllm v0.32.0 model_executor/layers/vocab_parallel_embedding.py, `divide`.
     """
     tensor, rows = start.engine.tensor_parallel, start.shape.vocabulary_size
-    padded = -(-rows // VOCABULARY_PADDING) * VOCABULARY_PADDING
+    padded = padded_vocabulary(rows)
     if not start.shape.architecture or padded % tensor == 0:
         return None
     return _tensor(

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from kvscale.core.engines.bands import NOTHING, by_ranks, gib, summed
 from kvscale.core.engines.vllm.activation import Activation, activation
 from kvscale.core.engines.vllm.graphs import Run, graph_estimate
-from kvscale.core.engines.vllm.rules import COUNTER_MILLI, Rules, second_runner, unified_memory
+from kvscale.core.engines.vllm.rules import COUNTER_MILLI, Rules, second_runner
 from kvscale.core.model.shape import ModelShape
 from kvscale.core.values import Band
 
@@ -85,7 +85,7 @@ class Overhead:
 
 def overhead(shape: ModelShape, rules: Rules, run: Run) -> Overhead:
     """The overhead of an engine, as a band; see the module for the rule and its evidence."""
-    second, unified = second_runner(rules, shape), unified_memory(run.device)
+    second, unified = second_runner(rules, shape), run.device.unified_memory
     taken = activation(shape, rules, run, second=second)
     logits = run.max_num_seqs * taken.vocabulary
     return Overhead(

@@ -22,6 +22,7 @@ from kvscale.core.engines.metric_series import (
     positive,
 )
 from kvscale.core.engines.sample import EngineSample, PodMetrics
+from kvscale.core.engines.vllm.rules import RESERVED_BLOCKS
 from kvscale.core.values import Unknown
 
 KV_USAGE = "vllm:kv_cache_usage_perc"
@@ -140,6 +141,7 @@ class _Pod:
             prefix_queries_total=self._counter(PREFIX_QUERIES, engine),
             kv_blocks=self._blocks(config),
             block_tokens=positive(config, "block_size"),
+            reserved_blocks=RESERVED_BLOCKS,
             kv_cache_size_tokens=positive(config, "kv_cache_size_tokens"),
         )
 

@@ -169,12 +169,6 @@ def second_runner(rules: Rules, shape: ModelShape) -> bool:
     return not hybrid and (not experts or shape.architecture in _EXPERTS_SECOND_RUNNER)
 
 
-def unified_memory(device: Device) -> bool:
-    """Whether the device shares the host's memory (GB10, the chip of DGX Spark)."""
-    names = device.product.lower().replace("-", " ").split()
-    return device.compute_capability == "12.1" or "gb10" in names
-
-
 def batch_defaults(rules: Rules, device: Device) -> tuple[int, int]:
     """Defaults of `--max-num-batched-tokens` and `--max-num-seqs` for `vllm serve`.
 
@@ -182,7 +176,9 @@ def batch_defaults(rules: Rules, device: Device) -> tuple[int, int]:
     version, are excluded: a large batch costs them throughput.
     """
     product = device.product.lower()
-    slow = "a100" in product or (rules.version >= (0, 33, 0) and unified_memory(device))
+    slow = "a100" in product or (
+        rules.version >= (0, 33, 0) and device.compute_capability == "12.1"
+    )
     if device.memory_bytes >= 160 * GIB and rules.large_tier and not slow:
         return 16_384, 1024
     if device.memory_bytes >= 70 * GIB and not slow:
