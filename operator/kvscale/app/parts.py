@@ -8,6 +8,7 @@ from kvscale.app.pods import pod_state, target_state
 from kvscale.app.resolve import Resolution
 from kvscale.core.decide import reasons
 from kvscale.core.engines.config import EngineConfig, EngineKind
+from kvscale.core.engines.endpoints import DEFAULT_PATHS, DEFAULT_PORTS
 from kvscale.core.engines.sample import PodMetrics
 from kvscale.core.inventory import NodeState, OtherScaler
 from kvscale.core.scaling import Actuation
@@ -16,16 +17,6 @@ from kvscale.core.spec import ConfigMapRef, MetricsSpec, Mode, PoolKey, PoolSpec
 from kvscale.core.values import Known, Unknown
 from kvscale.ports import ClusterView, MetricsSource, MetricsTarget
 from kvscale.records import PodRecord, PoolObject, WorkloadRecord, WorkloadRef
-
-DEFAULT_PORTS = {EngineKind.VLLM: 8000, EngineKind.SGLANG: 30_000, EngineKind.TENSORRT_LLM: 8000}
-"""Ports of the engines' HTTP servers where nothing states one."""
-
-DEFAULT_PATHS = {
-    EngineKind.VLLM: "/metrics",
-    EngineKind.SGLANG: "/metrics",
-    # Its /metrics is a JSON list.
-    EngineKind.TENSORRT_LLM: "/prometheus/metrics",
-}
 
 
 @dataclass(frozen=True, slots=True)

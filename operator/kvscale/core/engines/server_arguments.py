@@ -82,10 +82,13 @@ def disaggregated(where: str, cause: str) -> Unknown:
     )
 
 
+_DECISIVE = ("tensor_parallel", "memory_utilization_milli", "kv_cache_dtype", "max_model_len")
+"""Fields without which an unreadable source of flags leaves the capacity open."""
+
+
 def undecided(
     stated: Stated,
     flags: Iterable[Flag],
-    decisive: Collection[str],
     known: Collection[str],
     files: Iterable[str] = ("--config",),
 ) -> list[UnreadSetting]:
@@ -94,7 +97,6 @@ def undecided(
     Args:
         stated: what the command line states.
         flags: that are read.
-        decisive: fields without which such a source leaves the capacity open.
         known: fields that are stated all the same.
         files: flags that name a file with further settings.
     """
@@ -108,7 +110,7 @@ def undecided(
     return [
         unread_setting(flag, f"{flag.name} {why}")
         for flag in flags
-        if flag.field in decisive and flag.field not in known
+        if flag.field in _DECISIVE and flag.field not in known
     ]
 
 

@@ -26,8 +26,6 @@ from kvscale.core.values import Unknown
 UNCHUNKED_TOKENS = 16_384
 """Default of `--max-prefill-tokens`, the budget of a prefill that is not cut into chunks."""
 
-_DECISIVE = ("tensor_parallel", "memory_utilization_milli", "kv_cache_dtype", "max_model_len")
-
 
 def read_sglang(container: Container, launch: Launch) -> ServerArguments | Unknown:
     """The settings of an SGLang server; Unknown(DisaggregatedServer) for one side of P/D."""
@@ -48,7 +46,7 @@ def read_sglang(container: Container, launch: Launch) -> ServerArguments | Unkno
     _switches(stated, settings, options)
     _ratios(stated, options, unread)
     named = frozenset(settings)
-    unread += undecided(stated, FLAGS, _DECISIVE, {*settings, *(one.field for one in unread)})
+    unread += undecided(stated, FLAGS, {*settings, *(one.field for one in unread)})
     notes = [*stated.problems, *notes_of(stated, _NOTES), *_environment(container)]
     engine = EngineConfig(
         kind=EngineKind.SGLANG, version=version_of_image(container.image, SGLANG), **settings

@@ -72,8 +72,6 @@ TENSORRT_FLAGS = FlagTable(
     separator="_",
 )  # fmt: skip
 
-_DECISIVE = ("tensor_parallel", "memory_utilization_milli", "kv_cache_dtype", "max_model_len")
-
 
 def read_tensorrt_llm(container: Container, launch: Launch) -> ServerArguments | Unknown:
     """The settings of a trtllm-serve; Unknown(DisaggregatedServer) for one side of P/D."""
@@ -100,9 +98,7 @@ def read_tensorrt_llm(container: Container, launch: Launch) -> ServerArguments |
             unread.append(value)
         else:
             settings[flag.field] = value
-    unread += undecided(
-        stated, FLAGS, _DECISIVE, {*settings, *(one.field for one in unread)}, _FILES
-    )
+    unread += undecided(stated, FLAGS, {*settings, *(one.field for one in unread)}, _FILES)
     notes = list(stated.problems)
     notes += [
         f"{name} names a file that cannot be read here; what it states wins over the command line"

@@ -47,7 +47,7 @@ def read_vllm(container: Container, launch: Launch) -> ServerArguments | Unknown
     settings |= _speculation(stated, notes)
     if stated.values.get("--disable-hybrid-kv-cache-manager", "false") == "true":
         settings["hybrid_kv_cache_manager"] = False
-    unread += undecided(stated, FLAGS, _DECISIVE, {*settings, *(one.field for one in unread)})
+    unread += undecided(stated, FLAGS, {*settings, *(one.field for one in unread)})
     notes += notes_of(stated, _NOTES) + _environment(container)
     local = _local_data_parallel(stated, unread)
     if local is not None:
@@ -66,10 +66,6 @@ def read_vllm(container: Container, launch: Launch) -> ServerArguments | Unknown
         unread=tuple(unread),
         notes=tuple(notes),
     )
-
-
-_DECISIVE = ("tensor_parallel", "memory_utilization_milli", "kv_cache_dtype", "max_model_len")
-"""Fields without which an unreadable source of flags leaves the capacity open."""
 
 
 def _local_data_parallel(stated: Stated, unread: list[UnreadSetting]) -> int | None:
