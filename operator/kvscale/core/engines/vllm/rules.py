@@ -176,9 +176,8 @@ def batch_defaults(rules: Rules, device: Device) -> tuple[int, int]:
     version, are excluded: a large batch costs them throughput.
     """
     product = device.product.lower()
-    slow = "a100" in product or (
-        rules.version >= (0, 33, 0) and device.compute_capability == "12.1"
-    )
+    gb10 = device.compute_capability == "12.1" or "gb10" in product
+    slow = "a100" in product or (rules.version >= (0, 33, 0) and gb10)
     if device.memory_bytes >= 160 * GIB and rules.large_tier and not slow:
         return 16_384, 1024
     if device.memory_bytes >= 70 * GIB and not slow:
