@@ -185,6 +185,22 @@ def test_fused_all_reduce_takes_more_outside_torch(
     assert found.non_torch.expected / GIB == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("version", "more", "fused"),
+    [
+        ("0.20.2", {}, True), ("0.20.2", {"alone": False}, False), ("0.21.0", {"alone": False}, True),
+        ("0.33.0", {"enforce_eager": True}, False),
+    ],
+)  # fmt: skip
+def test_all_reduce_is_fused_where_the_model_is_compiled(
+    version: str, more: dict[str, bool], *, fused: bool
+) -> None:
+    """vllm config/vllm.py, enable_allreduce_rms_fusion: before 0.21 not with other parallelism."""
+    device = Device("card", 1, compute_capability="9.0")
+    found = taken(version, SMALL, replace(Run(device, 4, 2048, 256), **more))
+    assert (found.non_torch.expected / GIB > 1) is fused
+
+
 def test_what_is_held_beside_the_peak_counts_on_top() -> None:
     plain = taken("0.18.0", SMALL, Run(H100, 1, 8192, 1024)).activation
     sees = replace(SMALL, architecture="Qwen3VLForConditionalGeneration")

@@ -192,6 +192,7 @@ def expected_overhead(
         settings.max_num_seqs,
         engine.enforce_eager,
         weight_bytes,
+        engine.pipeline_parallel == engine.data_parallel == 1,
         engine.tensor_parallel * engine.data_parallel if engine.expert_parallel else 1,
     )
     return overhead(settings.shape, settings.rules, run)

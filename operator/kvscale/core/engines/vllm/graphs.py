@@ -36,6 +36,7 @@ class Run:
         max_num_batched_tokens, max_num_seqs: of the profiling run.
         enforce_eager: no CUDA graphs.
         weight_bytes: of one rank.
+        alone: neither pipeline nor data parallelism.
         expert_ranks: ranks that share out the experts whole; 1: each rank has a part of every one.
     """
 
@@ -45,6 +46,7 @@ class Run:
     max_num_seqs: int
     enforce_eager: bool = False
     weight_bytes: int = 0
+    alone: bool = True
     expert_ranks: int = 1
 
 

@@ -34,8 +34,9 @@ _FUSED = (
     (8, gib(1.2, 2.1, 3.8)), (4, gib(0.9, 2.1, 3.4)), (2, gib(0.7, 1.9, 3.2)),
     (1, gib(0.0, 0.13, 0.6)),
 )  # fmt: skip
-_FIRST_FUSED = (0, 17, 0)
-"""The same over NVLink where all-reduce is fused, and since which version."""
+_FIRST_FUSED, _ALWAYS_FUSED = (0, 17, 0), (0, 21, 0)
+"""The same over NVLink where all-reduce is fused, and since which version: first without pipeline
+and data parallelism, then with them too; never where nothing is compiled."""
 
 _COMMUNICATORS = ((2, gib(0.1, 0.35, 1.0)), (1, Band.point(0)))
 """What NCCL and custom all-reduce take when they start, where that is counted."""
@@ -99,11 +100,16 @@ def overhead(shape: ModelShape, rules: Rules, run: Run) -> Overhead:
 
 
 def _links(rules: Rules, run: Run) -> tuple[tuple[int, Band], ...]:
+    """The table of what is outside torch, by how the devices are linked and how they reduce."""
     device = run.device
     if device.compute_capability in _PCIE or "pcie" in device.product.lower():
         return _UNLINKED
-    fused = device.compute_capability.startswith(("9.", "10."))
-    return _FUSED if fused and rules.version >= _FIRST_FUSED else _LINKED
+    fused = (
+        device.compute_capability.startswith(("9.", "10."))
+        and not run.enforce_eager
+        and rules.version >= (_FIRST_FUSED if run.alone else _ALWAYS_FUSED)
+    )
+    return _FUSED if fused else _LINKED
 
 
 def _non_torch(rules: Rules, run: Run, *, unified: bool) -> Band:
