@@ -62,9 +62,18 @@ class WorkloadRecord:
     """A Deployment or StatefulSet, projected.
 
     Attributes:
+        generation, observed_generation: of its spec, and the one that its controller has acted on.
+        replicas: desired, by its spec (1 where unset).
+        status_replicas: pods that it has.
+        ready_replicas, available_replicas, updated_replicas: of those, by its status.
+        paused: its rollout is held (`spec.paused`).
         selector: `matchLabels` (and single-value `matchExpressions`) of its selector.
+        containers: of its pod template.
         needs: of one pod of its template.
         template_key: changes when the template changes; resolution is cached by it.
+        replicas_manager: field manager that last wrote the desired count; "" if nobody did.
+        replicas_changed_at: when, epoch seconds; None where the server notes no time (a write of
+            /scale).
     """
 
     ref: WorkloadRef

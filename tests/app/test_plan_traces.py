@@ -1,4 +1,7 @@
-"""Whoever takes the printed inputs of a plan finds the printed values, in both planning modes."""
+"""Whoever takes the printed inputs of a plan finds the printed values, in both planning modes.
+
+Each step has a formula, and its name stands once.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,8 @@ from kvscale.core.spec import PoolSpec
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MODES = ("Percentile", "OverflowProbability")
+PER_KIND = {"pageBytes"}
+"""Steps that stand once for each kind of layer."""
 
 
 def faults(spec: dict[str, Any]) -> list[str]:
@@ -28,9 +33,12 @@ def faults(spec: dict[str, Any]) -> list[str]:
     if isinstance(found, Refusal):
         return []
     assert isinstance(found, Plan)
+    trace = whole_trace(found)
+    names = [step.name for step in trace]
     return [
         *trace_faults(found.capacity.trace, OF_CAPACITY),
-        *trace_faults(whole_trace(found), OF_PLAN, four_digits),
+        *trace_faults(trace, OF_PLAN, four_digits),
+        *(f"{name} stands twice" for name in set(names) - PER_KIND if names.count(name) > 1),
     ]
 
 

@@ -74,7 +74,11 @@ class Fleet:
         return pod.engine_id not in self._opened
 
     def set_pods(self, pods: Iterable[FleetPod]) -> None:
-        """Say which pods run from now on. Those that are not named are gone."""
+        """Say which pods run from now on. Those that are not named are gone.
+
+        Raises:
+            ValueError: a pod of a pool that the fleet does not have.
+        """
         self.advance(self._clock.now())
         wanted = {(pod.namespace, pod.name): pod for pod in pods}
         unknown = sorted({pod.pool for pod in wanted.values()} - self._pools.keys())

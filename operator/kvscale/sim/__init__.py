@@ -1,1 +1,1 @@
-"""Simulated engines, pure and seeded: the replay and the demo run on them."""
+"""Simulated engines, pure and seeded: fleet, demo, benchmarks and tests run on them."""

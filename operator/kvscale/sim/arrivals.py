@@ -109,6 +109,9 @@ def poisson(
         seconds: span to fill, above 0.
         lengths: (prompt tokens, output tokens), each pair equally likely.
         seed: the same seed gives the same workload.
+
+    Raises:
+        ValueError: a rate or a span that is not above 0, or no lengths.
     """
     if requests_per_second <= 0 or seconds <= 0 or not lengths:
         raise ValueError("requests_per_second and seconds must be above 0, and lengths not empty")
@@ -127,6 +130,9 @@ def superpose(workload: Workload, copies: int, seed: int) -> Workload:
 
     The rate is exactly `copies` times the original's, but its bursts are averaged: the result is
     synthetic, and its label says so. The first copy is not shifted.
+
+    Raises:
+        ValueError: less than one copy.
     """
     if copies < 1:
         raise ValueError(f"copies must be at least 1, not {copies}")

@@ -57,7 +57,11 @@ class Engine:
         return min(self._run_end, self._arrivals[0][0]) if self._arrivals else self._run_end
 
     def submit(self, request: Request, at: float) -> None:
-        """Queue a request that reaches the engine at `at`; calls come in order of time."""
+        """Queue a request that reaches the engine at `at`; calls come in order of time.
+
+        Raises:
+            ValueError: `at` lies before what the engine has seen, or the request is too long.
+        """
         if at < self._now or (self._arrivals and at < self._arrivals[-1][0]):
             raise ValueError(f"request {request.id} at {at} lies before what the engine has seen")
         if not self.settings.accepts(request):
@@ -65,7 +69,11 @@ class Engine:
         self._arrivals.append((at, Sequence(request)))
 
     def advance(self, to: float) -> list[Finished]:
-        """Run until `to`; returns what finished since the last call, in order of time."""
+        """Run until `to`; returns what finished since the last call, in order of time.
+
+        Raises:
+            ValueError: `to` lies before now.
+        """
         if to < self._now:
             raise ValueError(f"cannot go back from {self._now} to {to}")
         while True:

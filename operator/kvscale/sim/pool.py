@@ -83,7 +83,11 @@ class Pool:
     _finished: list[Finished] = field(default_factory=list, init=False)
 
     def offer(self, requests: Iterable[Request]) -> None:
-        """Announce requests in order of arrival; they are routed when their time comes."""
+        """Announce requests in order of arrival; they are routed when their time comes.
+
+        Raises:
+            ValueError: one arrives before the one ahead of it, or before now.
+        """
         for request in requests:
             last = self._arrivals[-1].arrived_at if self._arrivals else self.now
             if request.arrived_at < last:
@@ -118,6 +122,9 @@ class Pool:
             uid: unique for all time, as in Kubernetes.
             cold: its node has to be provisioned first.
             reported: somebody else says when it is ready (`set_ready`).
+
+        Raises:
+            ValueError: a pod of that uid is there.
         """
         if uid in self._pods:
             raise ValueError(f"pod {uid} is there already")
@@ -149,7 +156,11 @@ class Pool:
             self._route(request)
 
     def advance(self, to: float) -> list[Finished]:
-        """Run until `to`; returns what finished since the last call, in order of time."""
+        """Run until `to`; returns what finished since the last call, in order of time.
+
+        Raises:
+            ValueError: `to` lies before now.
+        """
         if to < self.now:
             raise ValueError(f"cannot go back from {self.now} to {to}")
         while True:

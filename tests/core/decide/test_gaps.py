@@ -71,9 +71,9 @@ def test_a_pod_that_answers_every_other_time_is_seen_to_be_stuck():
         return replace(seen, metrics=replace(seen.metrics, value=(frozen,)) if answers else GONE)
 
     course.oddity = flaky
-    course.run(120)
+    course.run(125)  # the last tick is one at which it answers
     assert [after for _, _, after, _ in course.writes] == [3]
-    assert "emit no token (p001)" in course.last.message or course.last.counts.ready == 2
+    assert "emit no token (p001)" in course.last.message
 
 
 def test_an_engine_that_has_no_blocks_yet_has_not_reported_any():

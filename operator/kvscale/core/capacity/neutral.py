@@ -1,8 +1,8 @@
 """What does not depend on which engine it is: the model as it is loaded.
 
-Settings are resolved once, by `core.capacity.vllm.settings`, in vLLM's terms; other engines take
-from there what is about the model (its formats, how it is split, how long it may be) and put
-refusals into their own words.
+The model is read through vLLM's resolver, `core.capacity.vllm.settings`, for every engine: the
+others take from its result what is about the model (its formats, how it is split, how long it may
+be), put refusals into their own words, and resolve their own settings themselves.
 """
 
 from collections.abc import Mapping

@@ -29,6 +29,8 @@ class Need:
             number; None: a whole number by its nature, to which no tolerance applies.
         stuck: of `wanted`, replicas that stand in for engines that emit nothing.
         reason, message: what gave it.
+        bounds: everything that asks for replicas, each with its number.
+        steps: the trace of those numbers.
     """
 
     wanted: int
@@ -45,7 +47,20 @@ class Assessment:
     """A pool with everything that was concluded from its own part of the snapshot.
 
     Attributes:
+        pool: the part of the snapshot.
+        spec: what is asked for.
         mode: in effect: the pool's own, or the operator's where that is more cautious.
+        target: the workload that is scaled.
+        memory: what is known from earlier ticks, with this one's samples.
+        samples: this tick's against those of the last.
+        supply: the target's pods by what may be expected of them.
+        capacity: the computed ceiling of one engine; otherwise what is missing for it.
+        blocks: of one engine, reported or computed; Unknown without either.
+        load: measured; Unknown where it cannot be told.
+        declared: the declared traffic on these engines.
+        need: replicas that the bounds ask for, before any limit.
+        conflict: why nothing is written: another owner; None where there is none.
+        engines_per_pod: KV pools of one pod (its data-parallel ranks).
     """
 
     pool: PoolSnapshot

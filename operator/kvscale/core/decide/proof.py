@@ -27,10 +27,19 @@ class Removal:
     Attributes:
         remaining: replicas after it.
         load: measured load; never Unknown here (no data, no removal).
+        blocks: of one engine.
+        engines_per_pod: KV pools of one pod (its data-parallel ranks).
+        max_num_seqs: sequences that an engine runs at once; None: not known.
         p99_blocks: blocks of one request at the 99th percentile.
+        scaling: of the spec; its stabilisation window is looked at.
         occupancy_percent: share of the usable blocks that planned blocks may fill.
+        supply: the pods by what may be expected of them.
+        pods: all of the target's, among which a removal chooses.
+        target: the workload.
+        state: the pool's memory, this tick's samples included.
         new_sample: whether this tick has a sample that no decision has used yet.
-        arrivals_frozen: rule 13.
+        arrivals_frozen: arrivals fell together across pools (rule 13).
+        now: epoch seconds.
     """
 
     remaining: int

@@ -1,9 +1,10 @@
-"""Reads the flags of a vLLM server as its own parser does: spellings and values.
+"""Reads the flags of a server as its own parser does: spellings and values.
 
-vLLM's parser (vllm/utils/argparse_utils.py, FlexibleArgumentParser over argparse): underscores in
-a flag are dashes, `--flag value` and `--flag=value` are the same, an unambiguous prefix of a flag
-is the flag, the last of several wins, a dotted flag sets a key of a JSON value, sizes may be
-written 32k (thousands) or 32K (binary).
+Which flags there are, and how their words are parted, says the table of each engine (`FlagTable`).
+The most is asked by vLLM's parser (vllm/utils/argparse_utils.py, FlexibleArgumentParser over
+argparse): underscores in a flag are dashes, `--flag value` and `--flag=value` are the same, an
+unambiguous prefix of a flag is the flag, the last of several wins, a dotted flag sets a key of a
+JSON value, sizes may be written 32k (thousands) or 32K (binary).
 """
 
 import re

@@ -34,7 +34,11 @@ class UnreadableError(Exception):
 
 
 def of_model(series: list[Series], served_model_name: str) -> list[Series]:
-    """The series of the one model; series that carry no model stay."""
+    """The series of the one model; series that carry no model stay.
+
+    Raises:
+        UnreadableError: several models where none is asked for, or not the one that is.
+    """
     models = {one.labels["model_name"] for one in series if "model_name" in one.labels}
     if not served_model_name:
         if len(models) > 1:
@@ -57,7 +61,11 @@ def of_model(series: list[Series], served_model_name: str) -> list[Series]:
 
 
 def checked(value: float, name: str, engine: str, highest: float) -> float:
-    """The value, if it can be one."""
+    """The value, if it can be one.
+
+    Raises:
+        UnreadableError: it is not finite, negative, or above `highest`.
+    """
     if not math.isfinite(value):
         flaw = "not a finite number"
     elif value < 0.0:

@@ -43,9 +43,13 @@ class Traffic:
     """Declared traffic of the whole pool.
 
     Attributes:
+        source: whether measured or declared traffic sizes the pool.
         mean_per_minute, peak_per_minute: requests per minute; None where not declared.
+        prompt_tokens, output_tokens: lengths in tokens, the prefix a part of the prompt; None
+            where not declared.
+        shared_prefix: what prompts begin with and the engine caches once; None: nothing.
         requests: lengths of real requests, prompt and output together, from a trace; they take
-            the place of the percentiles.
+            the place of the percentiles. None: no trace.
     """
 
     source: TrafficSource = TrafficSource.OBSERVED

@@ -40,10 +40,15 @@ class _Room:
     """What one rank of a stage has.
 
     Attributes:
+        stage: its layers.
+        cells: what a token, and a state, costs the rank.
         weights: bytes of each part of the model.
+        load: bytes free before the load, and taken by it; None where the KV memory is given.
         budget: bytes for states and KV; may be negative.
         states: the pool of states within the expected budget; None for none.
-        tokens: of the pool of full attention.
+        kv: bytes for KV alone; may be negative.
+        tokens: of the pool that is counted: of full attention, or of windows where all are.
+        cell_milli: thousandths of a byte that a token of that pool costs in all pools.
         reserve: bytes kept back for images and sound.
         window_pool: bytes of a pool of windows that is sized by requests; 0: by its share.
     """

@@ -23,8 +23,22 @@ class Account:
     """The numbers of the stage with least room; see `core.capacity.sglang.engine`.
 
     Attributes:
-        weights: bytes of each part of the model.
+        device: one of those that the server runs on.
+        stage: the layers of that pipeline stage.
+        cells: what a token, and a state, costs one of its ranks.
+        load: bytes free before the load, and taken by it; None where the KV memory is given.
+        budget: bytes for states and KV.
+        states: the pool of states within the expected budget; None for none.
+        kv: bytes for KV alone.
+        cell_milli: thousandths of a byte that a token of the counted pool costs in all pools.
+        ratio_ppm: tokens of the window pool per token of the full one, in millionths.
+        tokens: of the counted pool; the least over the stages.
+        pages_per_sequence: of one request of `longest` tokens.
+        reserve: bytes kept back for images and sound.
+        window_pool: bytes of a pool of windows that is sized by requests; 0: by its share.
+        weights: bytes of each part of the model, on one rank.
         state_padding: slots of the pool of states that no request is given.
+        pools: the server's pools, for what a sequence takes of each.
         longest: tokens of the longest request that the server takes.
     """
 

@@ -26,10 +26,16 @@ class TrtSettings:
     """What the server runs with.
 
     Attributes:
-        fraction_milli: of the memory that is left, in thousandths.
+        rules: of its version.
+        shape: the model in the format that it is loaded in.
+        kv: storage of K and V.
+        options: what TensorRT-LLM alone has.
+        block_tokens: tokens per block.
+        fraction_milli: share for KV of the memory that is left, in thousandths.
         max_model_len: longest sequence in tokens.
-        batch: largest running batch.
+        batch: sequences of the largest running batch.
         step_tokens: token budget of a step.
+        assumptions: one sentence each.
     """
 
     rules: TrtRules

@@ -17,7 +17,17 @@ _SOURCE = "tensorrt_llm _torch/pyexecutor/_util.py, main of 2026"
 
 @dataclass(frozen=True, slots=True)
 class TrtRoom:
-    """One rank of a stage: its weights, its memory, and what a longest sequence costs."""
+    """One rank of a stage: its weights, its memory, and what a longest sequence costs.
+
+    Attributes:
+        stage: its layers.
+        weights: bytes of each part of the model.
+        memory: bytes for KV; may be negative.
+        groups: layers alike, the bytes of one token in all of them, and the tokens that they keep
+            (None: every token).
+        peak: what is taken beside the weights.
+        given: the KV memory in bytes where it is given; None: estimated.
+    """
 
     stage: Stage
     weights: dict[str, int]

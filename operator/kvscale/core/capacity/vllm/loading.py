@@ -1,4 +1,4 @@
-"""The model in the formats that the engine loads and caches it in.
+"""The model in the formats that vLLM loads and caches it in.
 
 `--dtype`, `--quantization` and `--kv-cache-dtype`, with what the device's kernels make of them.
 """
@@ -29,7 +29,11 @@ def stored_on(shape: ModelShape, device: Device) -> ModelShape:
 
 
 def loaded(shape: ModelShape, engine: EngineConfig, capability: str) -> ModelShape:
-    """The model as the engine loads it: `--dtype` and `--quantization` applied."""
+    """The model as the engine loads it: `--dtype` and `--quantization` applied.
+
+    Raises:
+        Refused: a dtype that is none, or a quantisation that the checkpoint does not go with.
+    """
     groups = shape.weight_groups
     dtype = canonical(engine.dtype)
     if dtype == "auto":
@@ -77,7 +81,11 @@ def loaded(shape: ModelShape, engine: EngineConfig, capability: str) -> ModelSha
 
 
 def kv_storage(shape: ModelShape, engine: EngineConfig, capability: str) -> KvDtype:
-    """How keys and values are stored: `--kv-cache-dtype`, or what the checkpoint asks for."""
+    """How keys and values are stored: `--kv-cache-dtype`, or what the checkpoint asks for.
+
+    Raises:
+        Refused: a format whose size is not known, or that this kind of attention does not take.
+    """
     auto = engine.kv_cache_dtype == "auto"
     name = shape.kv_cache_dtype if auto else engine.kv_cache_dtype
     kinds = {group.kind for group in shape.layer_groups}

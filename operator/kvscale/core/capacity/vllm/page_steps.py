@@ -149,7 +149,7 @@ def _described(groups: Sequence[CacheGroup]) -> str:
 
 
 def token_step(settings: Settings, tensor_parallel: int) -> Step:
-    """What one more token of a long sequence adds; see `blocks.bytes_per_token`."""
+    """What one more token of a long sequence adds; see `engines.layer_rules.bytes_per_token`."""
     kept = [
         (group.layers, token_bytes(group, settings.cache))
         for group in settings.shape.layer_groups

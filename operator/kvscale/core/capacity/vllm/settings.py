@@ -1,6 +1,6 @@
-"""The settings of an engine, resolved: what was left open, filled with the engine's defaults.
+"""The settings of a vLLM engine, resolved: what was left open, filled with vLLM's defaults.
 
-Everything that the engine itself would refuse at its start is refused here, in its own words for
+Everything that vLLM itself would refuse at its start is refused here, in its own words for
 the setting.
 """
 
@@ -47,8 +47,11 @@ class Settings:
         tables: how block tables are formed.
         block_tokens, block_reason, block_inputs: tokens per block, why, and from what.
         state_page: bytes that the page of a recurrent state is padded to; 0: no padding.
+        memory_utilization_milli: share of the device that vLLM may use, in thousandths.
         max_model_len: longest sequence in tokens; an upper bound where `auto_length`.
         auto_length: the engine shortens `max_model_len` to what fits.
+        max_num_seqs: sequences of the largest running batch.
+        max_num_batched_tokens: token budget of one step.
         assumptions: one sentence each.
     """
 

@@ -1,4 +1,4 @@
-"""The trace of a capacity: every step that a stranger needs to find the blocks by hand."""
+"""The trace of a vLLM capacity: every step that a stranger needs to find the blocks by hand."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

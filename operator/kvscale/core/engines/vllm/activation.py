@@ -10,8 +10,8 @@ next; what the encoder put out is held throughout:
                x 5 bytes, as each expert's rows are rounded up to 128 and kept in fp8 beside bf16
     sampling = sequences x vocabulary x bytes per logit + tokens x hidden x element
 
-Bytes per logit follow from the tensors alive in the sampler (`vllm.SORTED_BYTES` and its
-neighbours). Peaks that engines logged ("GiB for peak activation"), and this rule, GiB:
+Bytes per logit follow from the tensors alive in the sampler (`vllm.rules.SORTED_BYTES` and
+its neighbours). Peaks that engines logged ("GiB for peak activation"), and this rule, GiB:
 
 | model, tp, tokens, sequences | version | logged | rule |
 |---|---|---|---|

@@ -4,7 +4,7 @@
     overhead  = non-torch + runner's buffers + peak of the profiling run [+ CUDA graphs]
 
 (vllm v0.8.0 to v0.33.0 v1/worker/gpu_worker.py, determine_available_memory; which terms count is
-in `vllm.Rules`, by version; the peak is in `vllm.activation`, the graphs in `vllm.graphs`).
+in `vllm.rules`, by version; the peak is in `vllm.activation`, the graphs in `vllm.graphs`).
 
 Logged memory outside torch: 0.02 to 0.14 GiB on one device, 0.55 (2 x H100), 0.21 (4 x L40S, no
 NVLink), 1.38 (2 x H200, Qwen3-Next), 1.65 (8 x H100). From 0.17.0 all-reduce is fused with the norm

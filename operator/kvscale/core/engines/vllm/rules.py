@@ -16,7 +16,8 @@
 | max_num_seqs | 1024 from 70 GiB (not A100), else 256 | 0.8 | engine/arg_utils.py |
 | GB10 counts as a small device | no, then yes | 0.33.0 | engine/arg_utils.py |
 | async scheduling | off, then on | 0.14.0 | config/scheduler.py |
-| null block | one block is never given to a sequence | 0.8 | v1/core/block_pool.py |
+| all-reduce fused on 9.x and 10.x | no, then yes | 0.17.0 | config/vllm.py; `vllm.memory` |
+| rows of DeepGEMM, fp8 experts on 9.x | not there, then there | 0.11.1 | `vllm.activation` |
 
 Read in releases of every minor version from 0.8 to 0.33; where only one patch of it was read, the
 rule counts from its first patch. What a release has at all is in `vllm.releases`, how blocks are

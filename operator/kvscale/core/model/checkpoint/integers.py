@@ -66,7 +66,11 @@ def _named(config: Fields, key: str, names: dict[str, object]) -> tuple[Scheme, 
 
 
 def _dynamic(config: Fields) -> tuple[Scheme, ...]:
-    """GPTQModel's `dynamic`: "-:" leaves the modules that match out, "+:" stores them otherwise."""
+    """GPTQModel's `dynamic`: "-:" leaves the modules that match out, "+:" stores them otherwise.
+
+    Raises:
+        Refused: too many rules, or a value that cannot be read.
+    """
     dynamic = config.child("dynamic")
     if dynamic is None:
         return ()
@@ -120,7 +124,11 @@ def integer_groups(config: Fields, method: str) -> Quantization:
 
 
 def bitsandbytes(config: Fields) -> Quantization:
-    """bitsandbytes: 4 bits with an fp32 scale per 64 parameters, or 8 bits with one per row."""
+    """bitsandbytes: 4 bits with an fp32 scale per 64 parameters, or 8 bits with one per row.
+
+    Raises:
+        Refused: neither or both of the two formats, or a value that cannot be read.
+    """
     four = config.flag("load_in_4bit", default=config.flag("_load_in_4bit"))
     eight = config.flag("load_in_8bit", default=config.flag("_load_in_8bit"))
     if four == eight:

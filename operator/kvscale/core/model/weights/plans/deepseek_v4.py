@@ -22,7 +22,11 @@ LEAST_HEADS = 64
 
 
 def deepseek_v4_plan(text: Fields, d: Dimensions, _row: Architecture) -> Plan:
-    """Every layer, its compressor and indexer by its compression ratio, and the hash layers."""
+    """Every layer, its compressor and indexer by its compression ratio, and the hash layers.
+
+    Raises:
+        Refused: no number of experts, or a value that is missing or cannot be.
+    """
     ratios = compress_ratios(text, d.layers)
     hashed = text.integer("num_hash_layers", 0, d.layers, default=0)
     streams = text.integer("hc_mult", 1, 64, default=1)

@@ -22,7 +22,11 @@ from kvscale.core.model.weights.sizes import Dimensions
 
 
 def qwen_next_plan(text: Fields, d: Dimensions, table_row: Architecture) -> Plan:
-    """Qwen3-Next and Qwen3.5: gated delta nets, and every n-th layer gated attention."""
+    """Qwen3-Next and Qwen3.5: gated delta nets, and every n-th layer gated attention.
+
+    Raises:
+        Refused: a value that is missing or cannot be.
+    """
     gated = text.flag("attn_output_gate", default=True)
     attention = replace(common_heads(d), output_bias=False, gate=d.head_dim if gated else 0)
     net = replace(gated_delta(text), input_module=table_row.recurrent_module)
@@ -38,7 +42,11 @@ def qwen_next_plan(text: Fields, d: Dimensions, table_row: Architecture) -> Plan
 
 
 def lfm2_plan(text: Fields, d: Dimensions, table_row: Architecture) -> Plan:
-    """LFM2: short convolutions and attention; the first layers of its mixtures are dense."""
+    """LFM2: short convolutions and attention; the first layers of its mixtures are dense.
+
+    Raises:
+        Refused: a value that is missing or cannot be.
+    """
     convolution = short_convolution(text)
     width = _lfm2_width(text, d) if d.experts is None else d.width
     experts = frozenset(d.experts.layers) if d.experts else frozenset()
@@ -70,7 +78,11 @@ def _lfm2_width(text: Fields, d: Dimensions) -> int:
 
 
 def kimi_linear_plan(text: Fields, d: Dimensions, table_row: Architecture) -> Plan:
-    """Kimi-Linear: delta attention with a decay per channel, and every n-th layer MLA."""
+    """Kimi-Linear: delta attention with a decay per channel, and every n-th layer MLA.
+
+    Raises:
+        Refused: it does not say which layers are linear, or a value is missing or cannot be.
+    """
     if not text.has("linear_attn_config") or d.latent is None:
         raise Refused(
             "InvalidConfig",
@@ -95,7 +107,11 @@ def kimi_linear_plan(text: Fields, d: Dimensions, table_row: Architecture) -> Pl
 
 
 def minimax_text_plan(text: Fields, d: Dimensions, table_row: Architecture) -> Plan:
-    """MiniMax-Text-01: lightning attention, and every eighth layer softmax attention."""
+    """MiniMax-Text-01: lightning attention, and every eighth layer softmax attention.
+
+    Raises:
+        Refused: a value that is missing or cannot be.
+    """
     linear = lightning(text)
 
     def build(mixer: Mixer) -> Iterable[Part]:

@@ -24,7 +24,7 @@ from kvscale.core.refusal import Refusal
 from kvscale.core.trace import find
 
 GIB = 1 << 30
-CONFIGS = Path(__file__).parents[2] / "data" / "hf_configs"
+CONFIGS = Path(__file__).parents[3] / "data" / "hf_configs"
 H100 = Device("NVIDIA-H100-80GB-HBM3", round(79.18 * GIB), 3_350 * 10**9, 989 * 10**12, "9.0")
 H200 = Device("NVIDIA-H200", round(139.8 * GIB), 4_800 * 10**9, 989 * 10**12, "9.0")
 B200 = Device("NVIDIA-B200", round(178.35 * GIB), 8_000 * 10**9, 2_250 * 10**12, "10.0")

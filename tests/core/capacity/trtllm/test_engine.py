@@ -19,7 +19,7 @@ from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape, WeightGr
 from kvscale.core.refusal import Refusal
 
 GIB = 1 << 30
-CONFIGS = Path(__file__).parents[2] / "data" / "hf_configs"
+CONFIGS = Path(__file__).parents[3] / "data" / "hf_configs"
 H100 = Device("NVIDIA-H100-80GB-HBM3", round(79.18 * GIB), compute_capability="9.0")
 H200 = Device("NVIDIA-H200", round(139.8 * GIB), compute_capability="9.0")
 LLAMA = preset("meta-llama/Llama-3.1-8B-Instruct")

@@ -20,7 +20,7 @@ from kvscale.core.engines.options import SGLangOptions
 from kvscale.core.model.config_json import read_shape
 from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape, WeightGroup
 
-DATA = Path(__file__).parents[2] / "data"
+DATA = Path(__file__).parents[3] / "data"
 GIB = 1 << 30
 ROWS = list(
     csv.DictReader((DATA / "sglang_boot_logs.csv").read_text(encoding="utf-8").splitlines())

@@ -24,7 +24,7 @@ from kvscale.core.engines.vllm.metrics import (
 )
 from kvscale.core.values import Unknown
 
-DATA = Path(__file__).parents[2] / "data" / "metrics"
+DATA = Path(__file__).parents[3] / "data" / "metrics"
 
 
 def gauge(name, value, **labels):

@@ -1,4 +1,4 @@
-"""SGLang's and TensorRT-LLM's own words: real pages, ranks, engines, and everything that is wrong."""
+"""SGLang's own words: real pages, ranks, engines, and everything that is wrong."""
 
 import math
 from pathlib import Path
@@ -21,7 +21,7 @@ from kvscale.core.engines.sglang.metrics import (
 )
 from kvscale.core.values import Unknown
 
-DATA = Path(__file__).parents[2] / "data" / "metrics"
+DATA = Path(__file__).parents[3] / "data" / "metrics"
 
 
 def page(name):
@@ -133,29 +133,6 @@ def test_the_model_asked_for():
     series = server(model_name="a") + server(0.5, model_name="b")
     assert read_pod(series, "b")[0].kv_usage == 0.5
     assert reason_of(read_pod(series, "c")) == "ModelNotServed"
-
-
-def test_tensorrt_llm():
-    labels = {"model_name": "undefined", "engine_type": "undefined"}
-    series = [
-        Series(f"trtllm_{name}", labels, value)
-        for name, value in (
-            ("kv_cache_utilization", 0.5), ("num_requests_running", 7.0),
-            ("num_requests_waiting", 2.0), ("kv_cache_max_blocks", 16_384.0),
-            ("kv_cache_tokens_per_block", 32.0),
-        )
-    ]  # fmt: skip
-    (sample,) = read_pod(series, "nvidia/DeepSeek-R1-FP4")
-    assert (sample.kv_usage, sample.running, sample.waiting) == (0.5, 7, 2)
-    assert (sample.kv_blocks, sample.block_tokens) == (16_384, 32)
-    assert sample.kv_cache_size_tokens == 524_288
-    assert reason_of(read_pod(series[:2])) == "IncompleteSeries"
-    assert reason_of(read_pod(series + series)) == "DuplicateSeries"
-
-
-@pytest.mark.parametrize("name", ["trtllm_excerpts.prom", "triton_trtllm_v1_and_base.prom"])
-def test_older_families_of_tensorrt_llm_are_not_taken_for_nothing(name):
-    assert reason_of(read_pod(page(name))) == "NoEngineSeries"
 
 
 @given(
