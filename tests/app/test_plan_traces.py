@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.support.formulas import four_digits, trace_faults
 from tests.support.statements import OF_CAPACITY, OF_PLAN
 
+from kvscale.adapters.kubernetes.project import project_workload
 from kvscale.api.parse import parse_pool
 from kvscale.app.plan import Plan, plan
 from kvscale.app.plan_document import whole_trace
@@ -25,14 +26,16 @@ PER_KIND = {"pageBytes"}
 """Steps that stand once for each kind of layer."""
 
 
-def faults(spec: dict[str, Any]) -> list[str]:
-    """Of a pool's plan; nothing where there is none."""
+def planned(spec: dict[str, Any], **more: Any) -> Plan | Refusal:
     parsed = parse_pool(spec)
     assert isinstance(parsed, PoolSpec), parsed
-    found = plan("pool", parsed, compared=True)
+    return plan("pool", parsed, compared=True, **more)
+
+
+def faults(found: Plan | Refusal) -> list[str]:
+    """Of a pool's plan; nothing where there is none."""
     if isinstance(found, Refusal):
         return []
-    assert isinstance(found, Plan)
     trace = whole_trace(found)
     names = [step.name for step in trace]
     return [
@@ -42,20 +45,31 @@ def faults(spec: dict[str, Any]) -> list[str]:
     ]
 
 
-def pools() -> list[dict[str, Any]]:
-    """The specs of all examples."""
-    documents = [
-        document
-        for path in sorted(EXAMPLES.glob("*.yaml"))
-        for document in yaml.safe_load_all(path.read_text())
-    ]
-    return [each["spec"] for each in documents if each and each["kind"] == "InferencePool"]
+DOCUMENTS = [
+    document
+    for path in sorted(EXAMPLES.glob("*.yaml"))
+    for document in yaml.safe_load_all(path.read_text())
+    if document
+]
+POOLS = [each["spec"] for each in DOCUMENTS if each["kind"] == "InferencePool"]
+(SERVER,) = (
+    project_workload(
+        "Deployment", {**each, "metadata": {**each["metadata"], "namespace": "default", "uid": "1"}}
+    )
+    for each in DOCUMENTS
+    if each["kind"] == "Deployment" and each["metadata"]["name"] == "llama"
+)
+(CONFIG,) = (each["data"] for each in DOCUMENTS if each["kind"] == "ConfigMap")
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("spec", pools(), ids=lambda spec: str(spec.get("model", "")))
+@pytest.mark.parametrize("spec", POOLS, ids=lambda spec: str(spec.get("model", "")))
 def test_every_step_of_an_example_follows_from_its_inputs(spec, mode):
-    assert not faults({**spec, "planning": {"mode": mode}})
+    found = planned(
+        {**spec, "planning": {"mode": mode}}, workload=SERVER, gpu="NVIDIA-L4", config_map=CONFIG
+    )
+    assert isinstance(found, Plan), found
+    assert not faults(found)
 
 
 ENGINES = {
@@ -113,4 +127,4 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
 @settings(max_examples=80)
 @given(specs())
 def test_every_step_of_a_plan_follows_from_its_inputs(spec):
-    assert not faults(spec)
+    assert not faults(planned(spec))
