@@ -23,10 +23,10 @@ from kvscale.cli.engine_options import (
 )
 from kvscale.cli.errors import fail
 from kvscale.cli.model_option import model_shape
-from kvscale.cli.options import device_named, length_or_auto, whole_number
+from kvscale.cli.options import device_named, length_or_auto, positive_number
 from kvscale.cli.output import Output, OutputOption, emit, one_line, refuse
 from kvscale.core.engines.bands import GIB
-from kvscale.core.engines.config import EngineConfig, EngineKind
+from kvscale.core.engines.config import AUTO_LENGTH, EngineConfig, EngineKind
 from kvscale.core.engines.vllm.drafting import method_of
 from kvscale.core.model.shape import ModelShape
 from kvscale.core.refusal import Refusal
@@ -75,6 +75,7 @@ def capacity(
         typer.Option(
             "--decode-context-parallel",
             "--decode-context-parallel-size",
+            min=1,
             help="tensor-parallel ranks that share out the tokens",
         ),
     ] = 1,
@@ -95,7 +96,7 @@ def capacity(
         typer.Option(
             "--max-num-seqs",
             help="largest batch in sequences",
-            parser=whole_number,
+            parser=positive_number,
             metavar="SEQUENCES",
         ),
     ] = None,
@@ -104,7 +105,7 @@ def capacity(
         typer.Option(
             "--max-num-batched-tokens",
             help="tokens of one step (2048, 2k)",
-            parser=whole_number,
+            parser=positive_number,
             metavar="TOKENS",
         ),
     ] = None,
@@ -211,6 +212,8 @@ def capacity(
         speculative_method=method_of(speculative_method, speculative_model),
         speculative_model=speculative_model,
     )
+    if max_model_len == AUTO_LENGTH and engine.kind is not EngineKind.VLLM:
+        fail(f"--max-model-len auto is no setting of {engine.kind.value}: give a length")
     engine = with_options(
         engine,
         max_total_tokens=max_total_tokens,

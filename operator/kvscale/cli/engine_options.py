@@ -89,9 +89,26 @@ def with_options(
             swa_ratio_ppm=_scaled(swa_ratio, PPM, "--swa-full-tokens-ratio"),
             mamba_ratio_milli=_scaled(mamba_ratio, 1000, "--mamba-full-memory-ratio"),
             max_mamba_cache_size=mamba_slots,
-            speculative=engine.speculative_method.upper(),
+            speculative=_algorithm(engine.speculative_method),
         ),
     )
+
+
+_ALGORITHMS = ("EAGLE", "EAGLE3", "NEXTN", "NGRAM", "STANDALONE", "DFLASH")
+"""Of `--speculative-algorithm` (sglang 0.5.23 srt/speculative/spec_info.py)."""
+
+
+def _algorithm(method: str) -> str:
+    """SGLang's name of a method; layers of the checkpoint are its NEXTN."""
+    name = {"MTP": "NEXTN"}.get(method.upper(), method.upper())
+    if name and name not in _ALGORITHMS:
+        fail(
+            one_line(
+                f"--speculative-method is {method[:40]!r}; SGLang has mtp, "
+                f"{', '.join(_ALGORITHMS).lower()}"
+            )
+        )
+    return name
 
 
 def _refuse(kind: EngineKind, stated: dict[str, float | None]) -> None:

@@ -69,6 +69,18 @@ def whole_number(text: str) -> int:
     return value
 
 
+def positive_number(text: str) -> int:
+    """A count of at least 1; otherwise as `whole_number`.
+
+    Raises:
+        BadParameter: it is none.
+    """
+    value = whole_number(text)
+    if value < 1:
+        raise typer.BadParameter(f"{value} is below 1: leave it out for the engine's own default")
+    return value
+
+
 def length_or_auto(text: str) -> int:
     """A length as `--max-model-len` takes it: as `whole_number`; -1 for "auto", what fits.
 

@@ -309,6 +309,14 @@ def test_a_flag_and_its_value_in_one_argument_is_told():
     assert any("'--quantization fp8'" in note for note in serve("--quantization fp8").notes)
 
 
+def test_a_drafter_is_read_by_the_short_flags():
+    engine = serve("--spec-model", "meta-llama/Llama-3.2-1B-Instruct", "--spec-tokens", "4").engine
+    assert engine.speculative_method == "draft_model"
+    assert engine.speculative_model == "meta-llama/Llama-3.2-1B-Instruct"
+    assert engine.speculative_tokens == 4
+    assert serve("--spec-method", "ngram", "--spec-tokens", "-3").engine.speculative_tokens == -3
+
+
 def test_a_drafter_is_read_with_its_method():
     said = '{"model": "meta-llama/Llama-3.2-1B-Instruct", "num_speculative_tokens": 4}'
     engine = serve("--speculative-config", said).engine

@@ -194,6 +194,7 @@ def check_parallel(shape: ModelShape, engine: EngineConfig) -> None:
         ("--tensor-parallel-size", engine.tensor_parallel),
         ("--pipeline-parallel-size", engine.pipeline_parallel),
         ("--data-parallel-size", engine.data_parallel),
+        ("--decode-context-parallel-size", engine.decode_context_parallel),
     ):
         if not 1 <= value <= MOST_DEVICES:
             raise Refused(

@@ -146,3 +146,14 @@ def test_more_memory_never_holds_less(milli, step):
         assert large.kv_blocks.expected >= small.kv_blocks.expected
         assert small.kv_blocks.low <= small.kv_blocks.expected <= small.kv_blocks.high
         assert small.blocks_for(1000) <= small.blocks_for(2000)
+
+
+def test_a_drafter_is_told_and_not_counted():
+    found = capacity(speculative_method="eagle3", speculative_tokens=3)
+    assert any("drafter" in one for one in found.assumptions)
+
+
+def test_a_stage_without_caches_limits_nothing():
+    """Nemotron-Super-49B drops attention from many layers: the last of 16 stages has none."""
+    found = capacity(preset("nvidia/Llama-3_3-Nemotron-Super-49B-v1"), pipeline_parallel=16)
+    assert found.kv_blocks.expected > 0

@@ -114,3 +114,24 @@ def test_fp8_experts_were_not_cut_finer_before() -> None:
     refusal = refused("Qwen--Qwen3-30B-A3B-FP8", tensor_parallel=4, version="0.28.0")
     assert "192" in refusal.message
     starts("Qwen--Qwen3-30B-A3B-FP8", tensor_parallel=2, version="0.28.0")
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "field"),
+    [
+        (LLAMA, {"expert_parallel": True}, "--enable-expert-parallel"),
+        (LLAMA, {"decode_context_parallel": 0}, CONTEXT),
+        (LLAMA, {"decode_context_parallel": -2, "tensor_parallel": 4}, CONTEXT),
+        ("Zyphra--Zamba2-7B", {"pipeline_parallel": 4}, "--pipeline-parallel-size"),
+        (
+            "nvidia--NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
+            {"hybrid_kv_cache_manager": False, "tensor_parallel": 2},
+            "--disable-hybrid-kv-cache-manager",
+        ),
+    ],
+)
+def test_what_a_model_has_nothing_for_is_refused(
+    name: str, more: dict[str, Any], field: str
+) -> None:
+    assert refused(name, **more).field == field
+    starts(name, tensor_parallel=2)

@@ -176,3 +176,24 @@ def test_a_stated_block_of_latents_is_kept(
     assert (found.block_tokens, found.kv_blocks.expected) == (block, blocks)
     raised = starts(LITE, capability, kv_cache_dtype=dtype, block_size=block, version="0.17.0")
     assert raised.block_tokens == 64
+
+
+@pytest.mark.parametrize(
+    ("name", "capability", "dtype"),
+    [
+        ("nvidia--Llama-3.1-70B-Instruct-FP8", "9.0", "fp8_e5m2"),
+        ("Qwen--Qwen3-32B-FP8", "9.0", "fp8_e5m2"),
+        ("nvidia--Qwen3-235B-A22B-NVFP4", "10.0", "fp8_e5m2"),
+        ("Qwen--Qwen3-8B", "9.0", "fp8_inc"),
+        ("deepseek-ai--DeepSeek-V3.2", "9.0", "fp8_per_token_head"),
+        ("deepseek-ai--DeepSeek-V3.2", "12.0", "int8_per_token_head"),
+        ("nvidia--Gemma-4-31B-IT-NVFP4", "10.0", "nvfp4"),
+        ("XiaomiMiMo--MiMo-V2-Flash", "10.0", "nvfp4"),
+    ],
+)
+def test_a_cache_that_no_kernel_reads_beside_that_checkpoint(
+    name: str, capability: str, dtype: str
+) -> None:
+    """Each is refused by vLLM 0.32 itself."""
+    refusal = refused(name, capability, kv_cache_dtype=dtype, tensor_parallel=8)
+    assert refusal.field == "--kv-cache-dtype"

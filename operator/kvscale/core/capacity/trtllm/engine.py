@@ -27,6 +27,9 @@ from kvscale.core.model.shape import LayerKind, ModelShape
 from kvscale.core.refusal import Refusal
 from kvscale.core.values import Band
 
+_UNLIMITED = 1 << 50
+"""Tokens of a pipeline stage that has no cache."""
+
 _KINDS = frozenset({
     LayerKind.FULL_ATTENTION, LayerKind.MLA, LayerKind.SPARSE_INDEXER, LayerKind.SLIDING_WINDOW,
     LayerKind.CHUNKED_LOCAL,
@@ -121,6 +124,8 @@ def _tokens(settings: TrtSettings, room: TrtRoom, memory: int) -> int:
     """Tokens of the pool of full attention, or of the only pool there is."""
     length = settings.max_model_len
     each = room.sequence_bytes(length)
+    if each == 0:  # a stage whose layers cache nothing limits nothing
+        return _UNLIMITED
     tokens = max(0, memory) * length // each
     if room.token_bytes() == 0:  # windows everywhere: the pool holds so many windows
         widest = max(window or 0 for _, _, window in room.groups)
@@ -147,6 +152,13 @@ def _capacity(
         min(b.low for b in found), min(b.expected for b in found), min(b.high for b in found)
     )
     room = min(zip(found, rooms, strict=True), key=lambda pair: pair[0].expected)[1]
+    if settings.options.max_tokens is not None and settings.options.max_tokens < block:
+        raise Refused(
+            "InvalidMaxTotalTokens",
+            "--max-total-tokens",
+            f"--max-total-tokens is {settings.options.max_tokens}; a block holds {block} tokens: "
+            "raise it to as many at least",
+        )
     if blocks.high == 0:
         raise Refused(
             "ModelDoesNotFit",
@@ -156,6 +168,8 @@ def _capacity(
             "a quantised checkpoint or a larger device",
         )
     assumptions = settings.assumptions
+    if engine.speculative_method or engine.speculative_tokens:
+        assumptions += ("the memory of the drafter is not known and not counted",)
     if blocks.expected * block < length:
         length = max(1, blocks.expected * block)
         assumptions += (f"requests of more than {length} tokens do not fit the pool",)

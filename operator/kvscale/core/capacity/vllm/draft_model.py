@@ -1,8 +1,9 @@
 """A draft model of its own: a second, smaller model that proposes tokens for the first one.
 
-vLLM loads it beside the model with the same tensor parallelism, whole on the last pipeline stage,
-in the model's dtype; its layers keep KV in the same pool and are as long as the model's (vllm
-v0.32.0 config/speculative.py, v1/worker/gpu/spec_decode/standalone_ar/speculator.py).
+vLLM loads it beside the model with the same tensor parallelism, in the model's dtype; its layers
+keep KV in the same pool and are as long as the model's (vllm v0.32.0 config/speculative.py,
+v1/worker/gpu/spec_decode/standalone_ar/speculator.py). With pipeline stages it does not start: the
+drafter is built on the last one alone, where a model is built without its embedding.
 """
 
 from dataclasses import replace
@@ -36,6 +37,9 @@ def with_draft_model(
     Raises:
         Refused: the two do not go together, or the draft cannot be split over the devices.
     """
+    why = _unfit(shape, draft, engine)
+    if why:
+        raise Refused("InvalidSpeculation", _FIELD, f"the draft model {draft.name} {why}")
     if draft.vocabulary_size != shape.vocabulary_size:
         raise Refused(
             "InvalidSpeculation",
@@ -62,6 +66,23 @@ def with_draft_model(
         ),
         depth=shape.layers,
     )
+
+
+def _unfit(shape: ModelShape, draft: ModelShape, engine: EngineConfig) -> str:
+    """Why vLLM does not draft with that model; "" where it does."""
+    if engine.pipeline_parallel > 1:
+        return (
+            "is built on the last pipeline stage alone, where it lacks its embedding: leave "
+            "--pipeline-parallel-size at 1, or use eagle3 or ngram"
+        )
+    if draft.draft_layers:
+        return (
+            "brings prediction layers, for which vLLM takes it instead of the whole model: draft "
+            "with a model that has none"
+        )
+    if draft.experts_per_token and not shape.experts_per_token:
+        return "is a mixture of experts, which a dense model cannot draft with: take a dense one"
+    return ""
 
 
 def _layers(draft: ModelShape, first: int) -> list[LayerGroup]:

@@ -117,6 +117,8 @@ def _sparse_latent_dtype(shape: ModelShape, name: str, capability: str, *, auto:
     FlashMLA (9.x) serves fp8 that the user asks for in a packed format, and fp8 that the
     checkpoint asks for as it is; 12.x packs always; GLM takes fp8 by default on 10.x.
     """
+    if "head" in name:  # scales per head: no kernel of sparse MLA reads them
+        return name
     major = capability.split(".", maxsplit=1)[0]
     if major == "12" or (major != "10" and name.startswith("fp8") and not auto):
         return "fp8_ds_mla"

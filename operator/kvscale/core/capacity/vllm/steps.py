@@ -81,11 +81,13 @@ def page_steps(settings: Settings, engine: EngineConfig, room: StageRoom) -> Tra
     )
 
 
-def _tokens_formula(settings: Settings, room: StageRoom, length: int) -> tuple[str, Inputs]:
+def _tokens_formula(
+    settings: Settings, engine: EngineConfig, room: StageRoom, length: int
+) -> tuple[str, Inputs]:
     """The printed tokens; see `core.engines.vllm.rules.printed_tokens`."""
     if settings.rules.tokens_by_concurrency:
         return "int(maxConcurrency x maxModelLen)", (("maxModelLen", length),)
-    tables, ways = len(room.groups), max(group.ways for group in room.groups)
+    tables, ways = len(room.groups), engine.decode_context_parallel
     smallest = min(group.block_tokens for group in room.groups)
     name = "blockTokens" if smallest == settings.block_tokens else "smallestBlockTokens"
     formula = f"kvBlocks{' // blockTables' if tables > 1 else ''} x {name}"
@@ -129,7 +131,8 @@ def block_steps(
     per_sequence, parts = table_formula(
         room.groups, "maxModelLen", settings.block_tokens, settings.scheduling.in_flight
     )
-    tokens_formula, tokens_inputs = _tokens_formula(settings, room, ceiling.max_model_len)
+    grows = "maxModelLen" in per_sequence  # states take as much at every length
+    tokens_formula, tokens_inputs = _tokens_formula(settings, engine, room, ceiling.max_model_len)
     return (
         _kv_blocks(engine, room, blocks),
         Step(
@@ -147,7 +150,7 @@ def block_steps(
             needed,
             "blocks",
             per_sequence,
-            (("maxModelLen", ceiling.max_model_len), *parts),
+            ((("maxModelLen", ceiling.max_model_len), *parts) if grows else parts),
             _PLANNING,
         ),
         Step(

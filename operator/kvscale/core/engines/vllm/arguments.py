@@ -88,11 +88,11 @@ MOST_NAME = 256
 
 
 def _speculation(stated: Stated, notes: list[str]) -> dict[str, Any]:
-    """Method, tokens and drafter of --speculative-config."""
+    """Method, tokens and drafter of --speculative-config, its keys, or their short forms."""
     text = stated.values.get("--speculative-config", "")
     dotted = {
-        key: stated.values.get(f"--speculative-config.{key}")
-        for key in ("method", "model", _DRAFT_TOKENS)
+        key: stated.values.get(f"--speculative-config.{key}") or stated.values.get(short)
+        for key, short in _SHORT.items()
     }
     try:
         config = json.loads(text) if text else {}
@@ -105,7 +105,7 @@ def _speculation(stated: Stated, notes: list[str]) -> dict[str, Any]:
     tokens = dotted[_DRAFT_TOKENS] or config.get(_DRAFT_TOKENS) or 0
     if not text and not any(dotted.values()):
         return {}
-    number = int(tokens) if str(tokens).isdecimal() and len(str(tokens)) <= len("1000") else 0
+    number = int(tokens) if re.fullmatch(r"-?\d{1,6}", str(tokens), re.ASCII) else 0
     method = method.lower()[:40] if isinstance(method, str) else ""
     model = model[:MOST_NAME] if isinstance(model, str) else ""
     if not method and not model:
@@ -118,6 +118,8 @@ def _speculation(stated: Stated, notes: list[str]) -> dict[str, Any]:
 
 
 _DRAFT_TOKENS = "num_speculative_tokens"
+_SHORT = {"method": "--spec-method", "model": "--spec-model", _DRAFT_TOKENS: "--spec-tokens"}
+"""Short forms of the keys, from 0.22.0 on (vllm v0.32.0 engine/arg_utils.py)."""
 
 
 def _transfer_role(stated: Stated) -> str:

@@ -94,7 +94,7 @@ def latent_formats(start: Start) -> Refusal | None:
     """Formats of the KV cache that no MLA kernel reads."""
     stated = start.engine.kv_cache_dtype
     if start.compressed:
-        if stated == "auto" or (stated.startswith("fp8") and "head" not in stated):
+        if stated == "auto" or stated.startswith("fp8"):
             return None
         return _cache(start, "DeepSeek-V4 keeps its latents in packed fp8", "auto or fp8")
     if not start.latent:
@@ -106,6 +106,27 @@ def latent_formats(start: Start) -> Refusal | None:
     return None
 
 
+def wide_exponents(start: Start) -> Refusal | None:
+    """fp8_e5m2 beside a checkpoint that brings scales of its own for the cache.
+
+    vllm v0.8.0 to v0.33.0 model_executor/layers/attention ("not supported with fp8 checkpoints"):
+    fp8 and ModelOpt checkpoints, and others that state the cache's format.
+    """
+    stored = start.shape.quantization
+    if start.engine.kv_cache_dtype != "fp8_e5m2" or start.compressed:
+        return None
+    if stored != "fp8" and not stored.startswith("modelopt"):
+        return None
+    return _cache(start, f"vLLM does not use it with {stored} checkpoints", "fp8 or auto")
+
+
+def other_hardware(start: Start) -> Refusal | None:
+    """A format of Gaudi's."""
+    if start.engine.kv_cache_dtype != "fp8_inc":
+        return None
+    return _cache(start, "it is Gaudi's format, no CUDA kernel reads it", "fp8 or auto")
+
+
 def sixteen_bit_cache(start: Start) -> Refusal | None:
     """A bfloat16 cache that the user asks for, on a device without it (refused from 0.24.0 on)."""
     if canonical(start.engine.kv_cache_dtype) != "bfloat16" or start.capability is None:
@@ -113,6 +134,21 @@ def sixteen_bit_cache(start: Start) -> Refusal | None:
     if start.capability >= BFLOAT16 or lacks(start.rules.version, (0, 24, 0)):
         return None
     return _cache(start, f"it needs compute capability 8.0, the device has {start.sm}", "float16")
+
+
+def four_bit_sizes(start: Start) -> Refusal | None:
+    """nvfp4 K and V of several sizes (Gemma-4, MiMo-V2), which no kernel reads."""
+    if start.kv != "nvfp4":
+        return None
+    sizes = {
+        size
+        for group in start.shape.layer_groups
+        if group.kind in _HEADS
+        for size in (group.head_dim_k, group.head_dim_v)
+    }
+    if len(sizes) <= 1:
+        return None
+    return _cache(start, "its kernel reads heads of one size alone", "auto or fp8")
 
 
 def four_bit_heads(start: Start) -> Refusal | None:
@@ -159,5 +195,5 @@ def sparse_context(start: Start) -> Refusal | None:
 
 RULES = (
     latent_formats, sparse_context, eight_bit_heads, eight_bit_latents, sixteen_bit_cache,
-    four_bit_heads,
+    four_bit_sizes, four_bit_heads, wide_exponents, other_hardware,
 )  # fmt: skip

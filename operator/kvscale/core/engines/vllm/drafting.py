@@ -16,6 +16,9 @@ EAGLE = ("eagle", "eagle3")
 _WITHOUT_MEMORY = ("ngram", "suffix")
 """Methods that draft from the text so far, on the CPU."""
 
+_COUNT_THEMSELVES = ("suffix", "custom_class", "extract_hidden_states")
+"""Methods that need no number of tokens."""
+
 _NAMED = (("eagle-", "eagle"), ("eagle3", "eagle3"), ("dflash", "dflash"), ("dspark", "dspark"))
 """What in a drafter's name tells its method, in vLLM's order."""
 
@@ -61,14 +64,33 @@ def drafter_note(engine: EngineConfig, *, counted: bool) -> str:
 
 
 def drafted_tokens(start: Start) -> Refusal | None:
-    """Fewer than no tokens."""
-    tokens = start.engine.speculative_tokens
-    if tokens >= 0:
+    """No tokens to draft, where the method does not know how many."""
+    engine = start.engine
+    tokens, method = engine.speculative_tokens, engine.speculative_method
+    counts_itself = not method or method.endswith(PREDICTION) or method in _COUNT_THEMSELVES
+    if tokens > 0 or (tokens == 0 and counts_itself):
+        return None
+    what = f"is {tokens}" if tokens else "is not given"
+    return Refusal(
+        "InvalidSpeculation",
+        "--speculative-config",
+        f"num_speculative_tokens (--speculative-tokens) {what}; it must be positive",
+    )
+
+
+def named_drafter(start: Start) -> Refusal | None:
+    """Tokens without a method, or a draft model without a name."""
+    engine = start.engine
+    if engine.speculative_method == STANDALONE and not engine.speculative_model:
+        what = "the method is draft_model, but no model is named"
+    elif engine.speculative_tokens > 0 and not engine.speculative_method:
+        what = f"{engine.speculative_tokens} speculative tokens are asked for, by no method"
+    else:
         return None
     return Refusal(
         "InvalidSpeculation",
         "--speculative-config",
-        f"num_speculative_tokens is {tokens}; it must be positive",
+        f"{what}: state method and model (--speculative-method, --speculative-model)",
     )
 
 
@@ -111,4 +133,4 @@ def prediction_layers(start: Start) -> Refusal | None:
     return None
 
 
-RULES = (known_method, drafted_tokens, prediction_layers)
+RULES = (known_method, named_drafter, drafted_tokens, prediction_layers)
