@@ -116,3 +116,10 @@ def test_ranks_that_share_tokens_are_counted_over_the_models_own_heads() -> None
     more = {"tensor_parallel": 8, "decode_context_parallel": 2}
     found = fits(model="Qwen/Qwen3-235B-A22B", draft="Qwen/Qwen3-0.6B", **more)
     assert found.kv_blocks.expected > 0
+
+
+def test_an_eagle3_head_has_an_output_of_its_own() -> None:
+    """0.82 GiB beside Llama-3.1-8B, as vLLM 0.32 builds it; its layer alone would be 0.44."""
+    model = "meta-llama/Llama-3.1-8B-Instruct"
+    head = fits(model=model, draft="", speculative_method="eagle3").weight_bytes_per_device
+    assert (head - alone(model).weight_bytes_per_device) / GIB == pytest.approx(0.82, rel=0.05)

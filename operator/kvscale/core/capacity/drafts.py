@@ -10,7 +10,7 @@ is a checkpoint of its own: one layer, in the published ones with the heads of i
 from dataclasses import replace
 
 from kvscale.core.engines.config import EngineConfig
-from kvscale.core.engines.vllm.drafting import EAGLE, PREDICTION
+from kvscale.core.engines.vllm.drafting import EAGLE, EAGLE3, PREDICTION
 from kvscale.core.model.layers.compressed import INDEX_STORAGE, LATENT_STORAGE
 from kvscale.core.model.shape import LayerGroup, LayerKind, ModelShape, WeightGroup
 
@@ -33,7 +33,7 @@ def with_drafts(shape: ModelShape, engine: EngineConfig) -> ModelShape:
     return replace(
         shape,
         layer_groups=tuple(_longer(group, places) for group in shape.layer_groups),
-        weight_groups=(*shape.weight_groups, *_weights(shape, drafts)),
+        weight_groups=(*shape.weight_groups, *_weights(shape, drafts), *_own_head(shape, engine)),
         depth=shape.layers,
     )
 
@@ -45,6 +45,35 @@ def _longer(group: LayerGroup, places: tuple[int, ...]) -> LayerGroup:
         return group
     own = group.positions or range(group.layers)
     return replace(group, layers=group.layers + len(places), positions=(*own, *places))
+
+
+EAGLE3_VOCABULARY = 32_000
+"""Tokens that the published EAGLE3 heads propose from (yuhuili/EAGLE3-LLaMA3.1-Instruct-8B)."""
+
+
+def _own_head(shape: ModelShape, engine: EngineConfig) -> list[WeightGroup]:
+    """What an EAGLE3 head has beside its layer: three states joined, a wider input, an output.
+
+    vllm v0.32.0 model_executor/models/llama_eagle3.py: the projection takes three hidden states
+    instead of two, Q, K and V take two instead of one, and the head's vocabulary is its own.
+    """
+    if engine.speculative_method != EAGLE3:
+        return []
+    hidden = shape.hidden_size
+    attention = next((g for g in shape.layer_groups if g.kind is LayerKind.FULL_ATTENTION), None)
+    rows = 0
+    if attention is not None:
+        heads = shape.attention_heads + attention.kv_heads
+        rows = heads * attention.head_dim_k + attention.kv_heads * attention.head_dim_v
+    bits = next((g.bits_per_parameter_milli for g in shape.weight_groups if g.stage == "first"), 0)
+    plain = bits or 16_000
+    return [
+        WeightGroup(
+            "draftProjection", hidden * hidden, plain, split_by_tensor_parallel=False, stage="last"
+        ),
+        WeightGroup("draftAttention", rows * hidden, plain, stage="last"),
+        WeightGroup("draftHead", EAGLE3_VOCABULARY * hidden, plain, stage="last"),
+    ]
 
 
 def _weights(shape: ModelShape, drafts: int) -> list[WeightGroup]:

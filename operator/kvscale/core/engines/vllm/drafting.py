@@ -10,7 +10,8 @@ PREDICTION = "mtp"
 STANDALONE = "draft_model"
 """A second model that proposes tokens."""
 
-EAGLE = ("eagle", "eagle3")
+EAGLE3 = "eagle3"
+EAGLE = ("eagle", EAGLE3)
 """Methods that draft with a head of one layer, a checkpoint of its own."""
 
 _WITHOUT_MEMORY = ("ngram", "suffix")
