@@ -1,11 +1,11 @@
 """Whether vLLM starts: every rule of `start` in the order in which a person mends them."""
 
-from kvscale.core.engines.vllm import caches, division, drafting, kernels, releases
+from kvscale.core.engines.vllm import absent, caches, division, drafting, kernels, releases
 from kvscale.core.engines.vllm.start import Rule, Start
 from kvscale.core.refusal import Refusal
 
 RULES: tuple[Rule, ...] = (
-    *releases.RULES, *drafting.RULES, *division.RULES, *kernels.RULES,
+    *releases.RULES, *drafting.RULES, *absent.RULES, *division.RULES, *kernels.RULES,
     *caches.RULES,
 )  # fmt: skip
 

@@ -24,10 +24,6 @@ _EXPERTS = frozenset({"experts"})
 WHOLE_HEADS = frozenset({"GptOssForCausalLM"})
 """Architectures that do not repeat KV heads (vllm v0.32.0 model_executor/models/gpt_oss.py)."""
 
-WITHOUT_STAGES = frozenset({
-    "Gemma3nForConditionalGeneration", "Mamba2ForCausalLM", "WhisperForConditionalGeneration",
-    "Zamba2ForCausalLM",
-})  # fmt: skip
 
 _HEADS = (
     LayerKind.FULL_ATTENTION, LayerKind.SLIDING_WINDOW, LayerKind.CHUNKED_LOCAL,
@@ -76,65 +72,6 @@ def context_over_heads(start: Start) -> Refusal | None:
         "InvalidParallelism",
         flag,
         f"{flag} is {context}; {why}. Lower it, or raise --tensor-parallel-size",
-    )
-
-
-def whole_experts(start: Start) -> Refusal | None:
-    """Expert parallelism of a model without experts.
-
-    vllm v0.32.0 config/model.py, _verify_with_expert_parallelism.
-    """
-    shape = start.shape
-    if not start.engine.expert_parallel or not shape.architecture:
-        return None
-    if any(group.experts for group in shape.weight_groups):
-        return None
-    return Refusal(
-        "InvalidParallelism",
-        "--enable-expert-parallel",
-        "--enable-expert-parallel is set, but the model has no experts: leave it out",
-    )
-
-
-def context_over_states(start: Start) -> Refusal | None:
-    """Tokens to share out where no layer keeps any."""
-    if start.engine.decode_context_parallel == 1 or not start.kinds:
-        return None
-    if any(not kind.recurrent for kind in start.kinds):
-        return None
-    return Refusal(
-        "InvalidParallelism",
-        "--decode-context-parallel-size",
-        f"--decode-context-parallel-size is {start.engine.decode_context_parallel}; the model "
-        "keeps states alone, there are no tokens to share out: leave it out",
-    )
-
-
-def one_manager(start: Start) -> Refusal | None:
-    """Attention beside states under one manager, which cannot keep both alike.
-
-    vllm v0.32.0 v1/core/kv_cache_utils.py, unify_hybrid_kv_cache_specs.
-    """
-    recurrent = [kind.recurrent for kind in start.kinds]
-    if start.engine.hybrid_kv_cache_manager or not any(recurrent) or all(recurrent):
-        return None
-    return Refusal(
-        "UnsupportedLayerMix",
-        "--disable-hybrid-kv-cache-manager",
-        "--disable-hybrid-kv-cache-manager is set, but the model has states beside attention, "
-        "which one manager cannot keep: leave it out",
-    )
-
-
-def staged(start: Start) -> Refusal | None:
-    """Pipeline stages of a model whose module has none (vllm v0.32.0: no SupportsPP)."""
-    if start.engine.pipeline_parallel == 1 or start.shape.architecture not in WITHOUT_STAGES:
-        return None
-    return Refusal(
-        "InvalidParallelism",
-        "--pipeline-parallel-size",
-        f"--pipeline-parallel-size is {start.engine.pipeline_parallel}; vLLM has no pipeline "
-        f"stages for {start.shape.architecture}: use --tensor-parallel-size",
     )
 
 
@@ -260,6 +197,6 @@ def _across(start: Start, bits: int, size: int, names: frozenset[str], what: str
 
 
 RULES = (
-    whole_experts, context_over_states, staged, one_manager, context_over_heads, whole_heads,
+    context_over_heads, whole_heads,
     vocabulary, state_heads, fp8_blocks, fp8_experts, packed_groups,
 )  # fmt: skip

@@ -1,8 +1,9 @@
 """What vLLM looks at before it starts, and the form of a rule by which it does not start.
 
 A rule is a function of a `Start` that returns None, or the Refusal. The rules stand in `releases`
-(what a version has), `division` (what ranks can share), `kernels` (what a device can run),
-`caches` (formats of the KV cache) and `drafting` (speculation); `checks` puts them in order.
+(what a version has), `absent` (what a model lacks), `division` (what ranks can share), `kernels`
+(what a device can run), `caches` (formats of the KV cache) and `drafting` (speculation); `checks`
+puts them in order.
 """
 
 from collections.abc import Callable
