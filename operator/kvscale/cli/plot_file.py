@@ -20,6 +20,8 @@ def check_plot(path: Path | None) -> None:
         return
     if path.suffix.lower() not in FORMATS:
         fail(one_line(f"--plot: {shown_path(path)} is no picture: name a file .svg or .png"))
+    if not path.parent.is_dir():
+        fail(one_line(f"--plot: there is no directory {shown_path(path.parent)}: make it first"))
     if find_spec("matplotlib") is None:
         fail("--plot needs matplotlib: install kvscale[plot], or leave --plot out")
 

@@ -108,6 +108,11 @@ def _speculation(stated: Stated, notes: list[str]) -> dict[str, Any]:
     number = int(tokens) if re.fullmatch(r"-?\d{1,6}", str(tokens), re.ASCII) else 0
     method = method.lower()[:40] if isinstance(method, str) else ""
     model = model[:MOST_NAME] if isinstance(model, str) else ""
+    notes += [
+        f"--speculative-config: its {key} is not followed, the drafter is counted as it is stored"
+        for key in ("quantization", "kv_cache_dtype")
+        if config.get(key)
+    ]
     if not method and not model:
         notes.append("--speculative-config names no method and no model: nothing is counted for it")
     return {

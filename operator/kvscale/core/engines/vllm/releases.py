@@ -83,8 +83,10 @@ CONTEXT_PARALLEL_HEADS: Version = (0, 11, 2)
 """Decode context parallelism of latents, and of attention with heads (config/model.py)."""
 
 AUTO_LENGTH: Version = (0, 14, 1)
-DRAFT_MODEL: Version = (0, 15, 0)
 """`--max-model-len -1` and "auto" (config/model.py)."""
+
+DRAFT_MODEL: Version = (0, 15, 0)
+"""Speculation by a second model (v1/worker/gpu_model_runner.py)."""
 
 
 def lacks(version: Version, first: Version) -> bool:
