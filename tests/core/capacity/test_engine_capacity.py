@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kvscale.core.capacity.ceiling import EngineCapacity
 from kvscale.core.capacity.engine import engine_capacity, sequences_at
-from kvscale.core.capacity.placement import stages, weight_bytes
+from kvscale.core.capacity.placement import Stage, stages, weight_parts
 from kvscale.core.devices.device import Device
 from kvscale.core.engines.cache_format import CacheFormat
 from kvscale.core.engines.config import EngineConfig
@@ -282,19 +282,23 @@ def test_the_fullest_stage_decides() -> None:
     assert split.kv_blocks.expected > 2 * whole.kv_blocks.expected
 
 
+def weight_bytes(shape: ModelShape, stage: Stage) -> int:
+    return sum(weight_parts(shape.weight_groups, shape.layers, stage, 1, 1).values())
+
+
 def test_the_stages_weights_are_the_models_weights() -> None:
     for name in ("meta-llama/Llama-3.1-8B", "deepseek-ai/DeepSeek-V3", "Qwen/Qwen3-30B-A3B"):
         shape = model(name)
         kept = [g for g in shape.weight_groups if g.stage != "each"]
         shape = replace(shape, weight_groups=tuple(kept))
         (alone,) = stages(shape.layers, 1)
-        together = sum(weight_bytes(shape, stage, 1, 1) for stage in stages(shape.layers, 4))
-        assert together == pytest.approx(weight_bytes(shape, alone, 1, 1), rel=1e-9)
+        together = sum(weight_bytes(shape, stage) for stage in stages(shape.layers, 4))
+        assert together == pytest.approx(weight_bytes(shape, alone), rel=1e-9)
 
 
 def test_a_tied_embedding_lies_on_both_ends() -> None:
     shape = model("meta-llama/Llama-3.2-1B")
-    first, middle, last = (weight_bytes(shape, stage, 1, 1) for stage in stages(15, 3))
+    first, middle, last = (weight_bytes(shape, stage) for stage in stages(15, 3))
     assert first > middle
     assert last > middle
 

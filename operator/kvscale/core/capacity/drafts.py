@@ -65,8 +65,7 @@ def _own_head(shape: ModelShape, engine: EngineConfig) -> list[WeightGroup]:
     if attention is not None:
         heads = shape.attention_heads + attention.kv_heads
         rows = heads * attention.head_dim_k + attention.kv_heads * attention.head_dim_v
-    bits = next((g.bits_per_parameter_milli for g in shape.weight_groups if g.stage == "first"), 0)
-    plain = bits or 16_000
+    plain = _plain_bits(shape)
     return [
         WeightGroup(
             "draftProjection", hidden * hidden, plain, split_by_tensor_parallel=False, stage="last"
@@ -87,11 +86,20 @@ def _weights(shape: ModelShape, drafts: int) -> list[WeightGroup]:
             found.append(
                 replace(group, parameters=share, stage="last", layer_span=None, layer_positions=())
             )
-    plain = next((g.bits_per_parameter_milli for g in shape.weight_groups if g.stage == "first"), 0)
     joined = 2 * shape.hidden_size * shape.hidden_size * drafts
     return [
         *found,
         WeightGroup(
-            "draftProjection", joined, plain or 16_000, split_by_tensor_parallel=False, stage="last"
+            "draftProjection",
+            joined,
+            _plain_bits(shape),
+            split_by_tensor_parallel=False,
+            stage="last",
         ),
     ]
+
+
+def _plain_bits(shape: ModelShape) -> int:
+    """Thousandths of a bit per parameter that is not quantised: those of the embedding."""
+    first = (g.bits_per_parameter_milli for g in shape.weight_groups if g.stage == "first")
+    return next(first, 0) or 16_000

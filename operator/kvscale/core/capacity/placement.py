@@ -176,14 +176,6 @@ def weights_step(parts: dict[str, int], source: str = "") -> Step:
     )
 
 
-def weight_bytes(shape: ModelShape, stage: Stage, tensor_parallel: int, data_parallel: int) -> int:
-    """Bytes of weights and of their buffers on one rank of the stage."""
-    return sum(
-        group_bytes(group, shape.layers, stage, tensor_parallel, data_parallel)
-        for group in shape.weight_groups
-    )
-
-
 def check_parallel(shape: ModelShape, engine: EngineConfig) -> None:
     """Pass an engine whose devices can share the model.
 
@@ -232,19 +224,14 @@ def check_heads(shape: ModelShape, tensor: int, whose: str = "the model") -> Non
             f"{shape.attention_heads} attention heads",
         )
     for group in shape.layer_groups:
-        if group.kind in _WITH_HEADS and _uneven(group, tensor):
+        with_heads = group.kind.per_head or group.kind is LayerKind.CROSS_ATTENTION
+        if with_heads and _uneven(group, tensor):
             raise Refused(
                 "InvalidParallelism",
                 "--tensor-parallel-size",
                 f"--tensor-parallel-size is {tensor}; it must divide {whose}'s "
                 f"{group.kv_heads} KV heads, or be a multiple of them",
             )
-
-
-_WITH_HEADS = (
-    LayerKind.FULL_ATTENTION, LayerKind.SLIDING_WINDOW, LayerKind.CHUNKED_LOCAL,
-    LayerKind.CROSS_ATTENTION,
-)  # fmt: skip
 
 
 def _uneven(group: LayerGroup, tensor: int) -> bool:

@@ -36,6 +36,11 @@ class LayerKind(StrEnum):
         """Whether the layer caches one vector per token, whole on every rank."""
         return self in _LATENT
 
+    @property
+    def per_head(self) -> bool:
+        """Whether the layer caches K and V of a sequence's own tokens, head by head."""
+        return self in _PER_HEAD
+
 
 _RECURRENT = frozenset({
     LayerKind.MAMBA1, LayerKind.MAMBA2, LayerKind.GATED_DELTA_NET, LayerKind.KIMI_DELTA,
@@ -44,6 +49,9 @@ _RECURRENT = frozenset({
 _LATENT = frozenset({
     LayerKind.MLA, LayerKind.SPARSE_INDEXER, LayerKind.COMPRESSED_MLA,
     LayerKind.SLIDING_WINDOW_MLA,
+})  # fmt: skip
+_PER_HEAD = frozenset({
+    LayerKind.FULL_ATTENTION, LayerKind.SLIDING_WINDOW, LayerKind.CHUNKED_LOCAL,
 })  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kvscale.core.capacity.placement import Stage, group_bytes, weight_parts, weights_step
+from kvscale.core.capacity.placement import Stage, weight_parts, weights_step
 from kvscale.core.capacity.vllm.settings import Settings
 from kvscale.core.devices.device import Device
 from kvscale.core.engines.bands import GIB
@@ -35,10 +35,20 @@ class Budget:
     assumptions: tuple[str, ...] = ()
 
 
-def _parts(settings: Settings, engine: EngineConfig, stage: Stage) -> dict[str, int]:
-    """Bytes of weights on one rank of the stage, by part of the model."""
+def _parts(
+    settings: Settings, engine: EngineConfig, stage: Stage, *, derived: bool
+) -> dict[str, int]:
+    """Bytes of weights on one rank of the stage, by part of the model.
+
+    Args:
+        settings: resolved.
+        engine: as it was started.
+        stage: the pipeline stage.
+        derived: those that the engine makes of its weights after loading (MLA's projections),
+            instead of those that it loads.
+    """
     return weight_parts(
-        (group for group in settings.shape.weight_groups if not group.derived),
+        (group for group in settings.shape.weight_groups if group.derived == derived),
         settings.shape.layers,
         stage,
         engine.tensor_parallel,
@@ -49,16 +59,6 @@ def _parts(settings: Settings, engine: EngineConfig, stage: Stage) -> dict[str, 
 
 def _weights(parts: dict[str, int]) -> Step:
     return weights_step(parts, "vllm v0.32.0 model_executor/models")
-
-
-def _copies(settings: Settings, engine: EngineConfig, stage: Stage) -> int:
-    """Bytes of what the engine makes of its weights after loading (MLA's projections)."""
-    layers = settings.shape.layers
-    return sum(
-        group_bytes(group, layers, stage, engine.tensor_parallel, engine.data_parallel)
-        for group in settings.shape.weight_groups
-        if group.derived
-    )
 
 
 def requested_bytes(total: int, utilization_milli: int) -> int:
@@ -86,7 +86,7 @@ def kv_budget(
             running engine); None: they are estimated.
         explained: False: without the trace.
     """
-    parts = _parts(settings, engine, stage)
+    parts = _parts(settings, engine, stage, derived=False)
     weight_bytes = sum(parts.values())
     if kv_memory_bytes is not None:
         trace = _given_steps(parts, device, kv_memory_bytes) if explained else ()
@@ -105,7 +105,7 @@ def kv_budget(
     taken = expected_overhead(settings, engine, device, weight_bytes)
     cost = taken.total
     requested = requested_bytes(device.memory_bytes, settings.memory_utilization_milli)
-    copies = _copies(settings, engine, stage)
+    copies = sum(_parts(settings, engine, stage, derived=True).values())
     rest = requested - weight_bytes - copies
     memory = Band(rest - cost.high, rest - cost.expected, rest - cost.low)
     return Budget(

@@ -16,7 +16,6 @@ from kvscale.core.engines.vllm.kernels import BFLOAT16
 from kvscale.core.engines.vllm.releases import lacks
 from kvscale.core.engines.vllm.start import Capability, Start
 from kvscale.core.model.dtypes import canonical
-from kvscale.core.model.shape import LayerKind
 from kvscale.core.refusal import Refusal
 
 NATIVE_FP8: Capability = (8, 9)
@@ -30,9 +29,6 @@ FLASHINFER_HEADS = frozenset({64, 128, 256, 512})
 NARROW_HEAD = 64
 
 _PACKED = ("fp8_ds_mla", "nvfp4_ds_mla")
-_HEADS = (
-    LayerKind.FULL_ATTENTION, LayerKind.SLIDING_WINDOW, LayerKind.CHUNKED_LOCAL,
-)  # fmt: skip
 
 
 def _cache(start: Start, why: str, mend: str) -> Refusal:
@@ -57,7 +53,7 @@ def _by_triton(start: Start) -> bool:
     return any(
         group.head_dim_k not in FLASHINFER_HEADS
         for group in start.shape.layer_groups
-        if group.kind in _HEADS
+        if group.kind.per_head
     )
 
 
@@ -143,7 +139,7 @@ def four_bit_sizes(start: Start) -> Refusal | None:
     sizes = {
         size
         for group in start.shape.layer_groups
-        if group.kind in _HEADS
+        if group.kind.per_head
         for size in (group.head_dim_k, group.head_dim_v)
     }
     if len(sizes) <= 1:
@@ -163,7 +159,7 @@ def four_bit_heads(start: Start) -> Refusal | None:
     if cap < BFLOAT16 or (cap[0] != BLACKWELL and lacks(start.rules.version, (0, 32, 0))):
         why = f"vLLM {start.rules.label} has no kernel for it on compute capability {start.sm}"
         return _cache(start, why, "auto or fp8")
-    narrow = any(g.head_dim_k == NARROW_HEAD for g in start.shape.layer_groups if g.kind in _HEADS)
+    narrow = any(g.head_dim_k == NARROW_HEAD for g in start.shape.layer_groups if g.kind.per_head)
     if cap[0] != BLACKWELL and (narrow or start.shape.architecture in SINKS):
         why = f"its kernel on compute capability {start.sm} reads neither heads of 64 nor sinks"
         return _cache(start, why, "auto or fp8")

@@ -25,11 +25,6 @@ WHOLE_HEADS = frozenset({"GptOssForCausalLM"})
 """Architectures that do not repeat KV heads (vllm v0.32.0 model_executor/models/gpt_oss.py)."""
 
 
-_HEADS = (
-    LayerKind.FULL_ATTENTION, LayerKind.SLIDING_WINDOW, LayerKind.CHUNKED_LOCAL,
-)  # fmt: skip
-
-
 def _tensor(message: str) -> Refusal:
     return Refusal("InvalidParallelism", "--tensor-parallel-size", message)
 
@@ -41,7 +36,7 @@ def _kv_heads(start: Start) -> int:
         (
             group.kv_heads
             for group in start.shape.layer_groups
-            if group.kind in _HEADS and not (group.positions and group.positions[0] >= own)
+            if group.kind.per_head and not (group.positions and group.positions[0] >= own)
         ),
         default=0,
     )

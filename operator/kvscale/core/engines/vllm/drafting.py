@@ -64,6 +64,10 @@ def drafter_note(engine: EngineConfig, *, counted: bool) -> str:
     return f"the memory of the drafter{named} ({method}) is not known and not counted"
 
 
+def _speculation(message: str) -> Refusal:
+    return Refusal("InvalidSpeculation", "--speculative-config", message)
+
+
 def drafted_tokens(start: Start) -> Refusal | None:
     """No tokens to draft, where the method does not know how many."""
     engine = start.engine
@@ -72,9 +76,7 @@ def drafted_tokens(start: Start) -> Refusal | None:
     if tokens > 0 or (tokens == 0 and counts_itself):
         return None
     what = f"is {tokens}" if tokens else "is not given"
-    return Refusal(
-        "InvalidSpeculation",
-        "--speculative-config",
+    return _speculation(
         f"num_speculative_tokens (--speculative-tokens) {what}; it must be positive",
     )
 
@@ -88,9 +90,7 @@ def named_drafter(start: Start) -> Refusal | None:
         what = f"{engine.speculative_tokens} speculative tokens are asked for, by no method"
     else:
         return None
-    return Refusal(
-        "InvalidSpeculation",
-        "--speculative-config",
+    return _speculation(
         f"{what}: state method and model (--speculative-method, --speculative-model)",
     )
 
@@ -100,9 +100,7 @@ def known_method(start: Start) -> Refusal | None:
     name = start.engine.speculative_method
     if not name or name in METHODS:
         return None
-    return Refusal(
-        "InvalidSpeculation",
-        "--speculative-config",
+    return _speculation(
         f"the method of speculation is {name[:40]!r}, which vLLM does not have; use mtp, eagle, "
         "eagle3, ngram, suffix, medusa, mlp_speculator or draft_model",
     )
@@ -117,17 +115,13 @@ def prediction_layers(start: Start) -> Refusal | None:
         return None
     layers, tokens = start.shape.draft_layers, start.engine.speculative_tokens
     if not layers:
-        return Refusal(
-            "InvalidSpeculation",
-            "--speculative-config",
+        return _speculation(
             f"the method of speculation is {start.engine.speculative_method}, but "
             f"{start.shape.name or 'the model'} brings no layers for multi-token prediction; use "
             "eagle3 with a head of its own, or ngram",
         )
     if tokens > layers and tokens % layers:
-        return Refusal(
-            "InvalidSpeculation",
-            "--speculative-config",
+        return _speculation(
             f"num_speculative_tokens is {tokens}; the model's {layers} prediction layers take a "
             "multiple of them",
         )

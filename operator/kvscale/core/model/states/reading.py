@@ -58,6 +58,11 @@ def _shared_out(config: Fields, key: str, inner: int, heads: int) -> int:
     return size
 
 
+def _rank(config: Fields, key: str) -> int:
+    """The rank of the time steps, stated or "auto" (0: Mamba's own rule)."""
+    return 0 if config.data.get(key) in (None, "auto") else _size(config, key)
+
+
 def named_mamba2(config: Fields) -> Mamba2:
     """Bamba and Granite 4: keys that begin with `mamba_`."""
     stated = config.integer("mamba_d_ssm", 0, MOST_WIDTH, default=0)
@@ -125,12 +130,11 @@ def pure_mamba2(config: Fields) -> Mamba2:
 
 def jamba(config: Fields) -> Mamba1:
     """Jamba."""
-    rank = config.data.get("mamba_dt_rank")
     return Mamba1(
         _expanded(config, "mamba_expand"),
         _size(config, "mamba_d_state", 16),
         _taps(config, "mamba_d_conv"),
-        0 if rank in (None, "auto") else _size(config, "mamba_dt_rank"),
+        _rank(config, "mamba_dt_rank"),
         bias=config.flag("mamba_proj_bias"),
         kernel_bias=config.flag("mamba_conv_bias", default=True),
         norms=True,
@@ -141,14 +145,13 @@ def jamba(config: Fields) -> Mamba1:
 
 def pure_mamba1(config: Fields) -> Mamba1:
     """Mamba and Falcon-Mamba."""
-    rank = config.data.get("time_step_rank")
     return Mamba1(
         _size(config, "intermediate_size")
         if config.has("intermediate_size")
         else _expanded(config, "expand"),
         _size(config, "state_size", 16),
         _taps(config, "conv_kernel"),
-        0 if rank in (None, "auto") else _size(config, "time_step_rank"),
+        _rank(config, "time_step_rank"),
         bias=config.flag("use_bias"),
         kernel_bias=config.flag("use_conv_bias", default=True),
         dtype=config.text("mamba_ssm_dtype"),
