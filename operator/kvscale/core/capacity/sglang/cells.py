@@ -8,6 +8,7 @@ key beside it. States are priced by srt/configs/mamba_utils.py, mamba_cache_per_
 from dataclasses import dataclass, replace
 
 from kvscale.core.capacity.placement import Stage, stage_groups
+from kvscale.core.devices.compute_capability import compute_major
 from kvscale.core.engines.cache_format import CacheFormat
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.layer_rules import RULES
@@ -53,7 +54,7 @@ def sglang_kv(shape: ModelShape, engine: EngineConfig, capability: str) -> KvDty
     sparse = any(group.kind is LayerKind.SPARSE_INDEXER for group in shape.layer_groups)
     latent = any(group.kind is LayerKind.MLA for group in shape.layer_groups)
     if name == "auto":
-        blackwell = sparse and latent and capability.split(".", maxsplit=1)[0] == "10"
+        blackwell = sparse and latent and compute_major(capability) == "10"
         name = "fp8_e4m3" if blackwell else canonical(shape.kv_cache_dtype)
     kv = _OWN_DTYPES.get(name) or kv_dtype(name)
     if kv is None or (latent and not kv.latent):

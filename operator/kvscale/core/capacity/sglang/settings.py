@@ -7,6 +7,7 @@ from types import MappingProxyType
 from kvscale.core.capacity.drafts import with_drafts
 from kvscale.core.capacity.neutral import resolve_model
 from kvscale.core.capacity.sglang.cells import sglang_kv, sglang_options
+from kvscale.core.devices.compute_capability import compute_major
 from kvscale.core.devices.device import Device
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.options import SGLangOptions
@@ -111,7 +112,7 @@ def _page(
     latent = LayerKind.MLA in kinds
     if LayerKind.SPARSE_INDEXER in kinds and latent:
         return 64, "sparse attention works with pages of 64"
-    blackwell = capability.split(".", maxsplit=1)[0] == "10"
+    blackwell = compute_major(capability) == "10"
     if not backend and blackwell and not latent and rules.version >= (0, 5, 4):
         backend, why = "trtllm_mha", "the backend of Blackwell, "
     fits = _PAGES.get(backend)

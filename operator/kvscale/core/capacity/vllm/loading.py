@@ -5,6 +5,7 @@
 
 from dataclasses import replace
 
+from kvscale.core.devices.compute_capability import capability_of, compute_major
 from kvscale.core.devices.device import Device
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.vllm.kernels import automatic_dtype
@@ -18,14 +19,10 @@ def stored_on(shape: ModelShape, device: Device) -> ModelShape:
     """The model with the padding that the kernels of that device's generation need."""
     if not any(group.padded for group in shape.weight_groups):
         return shape
-    major = device.compute_capability.partition(".")[0]
-    return replace(
-        shape,
-        weight_groups=tuple(
-            group.on_device(int(major) if major.isdecimal() else None)
-            for group in shape.weight_groups
-        ),
-    )
+    known = capability_of(device.compute_capability)
+    major = None if known is None else known[0]
+    groups = tuple(group.on_device(major) for group in shape.weight_groups)
+    return replace(shape, weight_groups=groups)
 
 
 def loaded(shape: ModelShape, engine: EngineConfig, capability: str) -> ModelShape:
@@ -119,7 +116,7 @@ def _sparse_latent_dtype(shape: ModelShape, name: str, capability: str, *, auto:
     """
     if "head" in name:  # scales per head: no kernel of sparse MLA reads them
         return name
-    major = capability.split(".", maxsplit=1)[0]
+    major = compute_major(capability)
     if major == "12" or (major != "10" and name.startswith("fp8") and not auto):
         return "fp8_ds_mla"
     if major == "10" and auto and shape.architecture == "GlmMoeDsaForCausalLM":

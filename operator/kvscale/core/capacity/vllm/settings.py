@@ -12,6 +12,7 @@ from kvscale.core.capacity.placement import check_parallel
 from kvscale.core.capacity.vllm.draft_model import draft_model, with_draft_model
 from kvscale.core.capacity.vllm.length import MOST_TOKENS, model_length
 from kvscale.core.capacity.vllm.loading import kv_storage, loaded, stored_on
+from kvscale.core.devices.compute_capability import capability_of
 from kvscale.core.devices.device import Device
 from kvscale.core.engines.cache_format import CacheFormat, Scheduling
 from kvscale.core.engines.config import AUTO_LENGTH, EngineConfig
@@ -25,7 +26,7 @@ from kvscale.core.engines.vllm.blocks import IMAGE_PREFIX, BlockDevice, block_si
 from kvscale.core.engines.vllm.checks import first_refusal
 from kvscale.core.engines.vllm.drafting import drafter_note
 from kvscale.core.engines.vllm.rules import Rules, batch_defaults, rules_of
-from kvscale.core.engines.vllm.start import Start, capability_of, kinds_of
+from kvscale.core.engines.vllm.start import Start, kinds_of
 from kvscale.core.model.dtypes import BITS, KvDtype, canonical
 from kvscale.core.model.fields import Refused
 from kvscale.core.model.shape import ModelShape

@@ -32,6 +32,7 @@ And what engines of a benchmark took besides weights, KV and 0.13 GiB outside to
 
 from dataclasses import dataclass
 
+from kvscale.core.devices.compute_capability import compute_major
 from kvscale.core.engines.bands import GIB, NOTHING, gib, scaled, summed
 from kvscale.core.engines.versions import Version
 from kvscale.core.engines.vllm.graphs import Run
@@ -180,7 +181,7 @@ def _width(shape: ModelShape, rules: Rules, run: Run, element: int) -> tuple[int
 
 def _by_deep_gemm(shape: ModelShape, rules: Rules, run: Run) -> bool:
     """Whether experts in fp8 blocks are multiplied by DeepGEMM, the default on 9.x."""
-    hopper = run.device.compute_capability.startswith("9.")
+    hopper = compute_major(run.device.compute_capability) == "9"
     return hopper and shape.quantization == "fp8" and rules.version >= _DEEP_GEMM
 
 

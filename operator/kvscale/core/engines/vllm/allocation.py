@@ -22,6 +22,7 @@ asynchronous scheduling, which 0.14 made the default (config/vllm.py, max_concur
 from dataclasses import dataclass
 from functools import lru_cache
 
+from kvscale.core.devices.compute_capability import compute_major
 from kvscale.core.engines.cache_format import Scheduling
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.versions import Version
@@ -93,7 +94,7 @@ def _checkpoints(version: Version, capability: str) -> frozenset[LayerKind]:
     kinds = set()
     if version >= (0, 32, 0):
         kinds.add(LayerKind.MAMBA2)
-    major = capability.split(".", maxsplit=1)[0]
+    major = compute_major(capability)
     if version >= (0, 33, 0) and major in {"", "9", "10", "12"}:
         kinds.add(LayerKind.GATED_DELTA_NET)
     return frozenset(kinds)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import lcm
 
+from kvscale.core.devices.compute_capability import compute_major
 from kvscale.core.engines.cache_format import CacheFormat
 from kvscale.core.engines.layer_rules import RULES
 from kvscale.core.engines.vllm.rules import Rules
@@ -92,7 +93,7 @@ def _latent_minimum(rules: Rules, kv: KvDtype, capability: str) -> tuple[int, st
     (FlashInfer). Before 0.18, FlashMLA was forced on 9.x; on 10.x Triton was taken, from 0.10.1 on
     CUTLASS was forced, from 0.15 on FlashInfer (platforms/cuda.py, check_and_update_config).
     """
-    major = capability.split(".", maxsplit=1)[0]
+    major = compute_major(capability)
     forced = rules.version < (0, 18, 0)
     if major == "10":
         if not forced:
@@ -111,7 +112,7 @@ def _minimum(
 ) -> tuple[int, str, str]:
     """Smallest block of the backends of these layers, whose it is, and what was assumed."""
     kinds, capability = {group.kind for group in groups}, device.capability
-    if device.image_prefix and capability.startswith("10."):
+    if device.image_prefix and compute_major(capability) == "10":
         wide = any(group.head_dim_k == WIDE_HEAD for group in groups)
         return (WIDE_HEAD_BLOCK, "FlashAttention 4", "") if wide else (BLOCK_TOKENS, "", "")
     if LayerKind.COMPRESSED_MLA in kinds:

@@ -11,14 +11,14 @@
 | other than fp8 for DeepSeek-V4 | everywhere | models/deepseek_v4/attention.py |
 """
 
+from kvscale.core.devices.compute_capability import NATIVE_FP8
 from kvscale.core.engines.vllm.blocks import IMAGE_PREFIX
 from kvscale.core.engines.vllm.kernels import BFLOAT16
 from kvscale.core.engines.vllm.releases import lacks
-from kvscale.core.engines.vllm.start import Capability, Start
+from kvscale.core.engines.vllm.start import Start
 from kvscale.core.model.dtypes import canonical
 from kvscale.core.refusal import Refusal
 
-NATIVE_FP8: Capability = (8, 9)
 HOPPER, BLACKWELL = 9, 10
 """Major compute capabilities."""
 

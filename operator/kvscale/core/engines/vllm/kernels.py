@@ -8,9 +8,10 @@
 | sparse MLA | neither 9.x, 10.x nor, from 0.24 on, 12.x | v1/attention/backends/mla/*sparse*.py |
 """
 
+from kvscale.core.devices.compute_capability import Capability, capability_of
 from kvscale.core.engines.versions import Version
 from kvscale.core.engines.vllm.releases import lacks
-from kvscale.core.engines.vllm.start import Capability, Start, capability_of
+from kvscale.core.engines.vllm.start import Start
 from kvscale.core.model.checkpoint.quantization import canonical_method
 from kvscale.core.model.dtypes import canonical
 from kvscale.core.model.shape import ModelShape

@@ -16,6 +16,7 @@ is 0.7 on 4 and 1.0 to 1.6 on 8.
 
 from dataclasses import dataclass
 
+from kvscale.core.devices.compute_capability import compute_major
 from kvscale.core.engines.bands import NOTHING, by_ranks, gib, summed
 from kvscale.core.engines.vllm.activation import Activation, activation
 from kvscale.core.engines.vllm.graphs import Run, graph_estimate
@@ -105,7 +106,7 @@ def _links(rules: Rules, run: Run) -> tuple[tuple[int, Band], ...]:
     if device.compute_capability in _PCIE or "pcie" in device.product.lower():
         return _UNLINKED
     fused = (
-        device.compute_capability.startswith(("9.", "10."))
+        compute_major(device.compute_capability) in {"9", "10"}
         and not run.enforce_eager
         and rules.version >= (_FIRST_FUSED if run.alone else _ALWAYS_FUSED)
     )

@@ -8,15 +8,12 @@ puts them in order.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
+from kvscale.core.devices.compute_capability import Capability
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.vllm.rules import Rules
 from kvscale.core.model.shape import LayerKind, ModelShape
 from kvscale.core.refusal import Refusal
-
-Capability = tuple[int, int]
-"""(major, minor) of a device's compute capability."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +58,6 @@ class Start:
 
 
 Rule = Callable[[Start], Refusal | None]
-
-
-@lru_cache(maxsize=256)
-def capability_of(text: str) -> Capability | None:
-    """(major, minor) of "9.0"; None if it is not known."""
-    major, _, minor = text.partition(".")
-    if not (major.isdecimal() and (minor or "0").isdecimal()):
-        return None
-    return int(major), int(minor or "0")
 
 
 def kinds_of(shape: ModelShape) -> frozenset[LayerKind]:

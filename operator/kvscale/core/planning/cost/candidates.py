@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kvscale.core.capacity.ceiling import EngineCapacity
+from kvscale.core.devices.compute_capability import NATIVE_FP8, capability_of
 from kvscale.core.devices.device import Device
 from kvscale.core.devices.table import CARDS
 from kvscale.core.engines.config import EngineConfig, EngineKind
@@ -28,10 +29,6 @@ SHORTER = 2
 
 DEVICE = "device"
 """The group of candidates that are other devices."""
-
-_FP8 = (8, 9)
-"""Compute capability from which NVIDIA devices have fp8 arithmetic (Ada; vllm v0.32.0
-platforms/cuda.py, supports_fp8)."""
 
 _FLAGS = {
     "vLLM": {
@@ -135,8 +132,8 @@ def has_fp8(device: Device) -> bool:
     text = device.compute_capability
     if text.startswith("gfx"):
         return text in {"gfx942", "gfx950"}
-    major, _, minor = text.partition(".")
-    return major.isdigit() and minor.isdigit() and (int(major), int(minor)) >= _FP8
+    known = capability_of(text)
+    return known is not None and known >= NATIVE_FP8
 
 
 def _settings(
