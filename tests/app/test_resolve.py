@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kvscale.app.resolve import Resolution, resolve
 from kvscale.core.devices.device import Device
-from kvscale.core.devices.table import GIB, find_device
+from kvscale.core.devices.table import find_device
 from kvscale.core.engines.config import EngineConfig, EngineKind
 from kvscale.core.inventory import NodeState, PodNeeds, Requirement, Taint, Toleration
 from kvscale.core.model.presets import preset
@@ -22,7 +22,7 @@ from kvscale.core.spec import (
     PoolSpec,
     TargetSpec,
 )
-from kvscale.core.values import Unknown
+from kvscale.core.values import GIB, Unknown
 from kvscale.records import ContainerRecord, EnvVar, WorkloadRecord, WorkloadRef
 
 GPU = "nvidia.com/gpu"

@@ -9,12 +9,12 @@ from kvscale.api.rules import ApiModel, Degree, DnsLabel, DnsSubdomain, Rule, To
 from kvscale.core.devices.price import DEFAULT_CURRENCY, MICROS, Price
 from kvscale.core.engines.config import EngineKind
 from kvscale.core.spec import DeviceOverrides, EngineOverrides, TargetSpec
+from kvscale.core.values import GIB
 
 SizeQuantity = Annotated[
     str,
     Field(max_length=32, pattern=r"^[0-9]{1,18}(\.[0-9]{1,9})?([kMGTPE]|[KMGTPE]i)?$"),
 ]
-_GIB = 2**30
 _TIB = 2**40
 
 
@@ -83,7 +83,7 @@ class DevicesModel(ApiModel):
             "!has(self.memory) || !isQuantity(self.memory) ||"
             " (quantity(self.memory).compareTo(quantity('1Gi')) >= 0"
             " && quantity(self.memory).compareTo(quantity('16Ti')) <= 0)",
-            lambda s: s.memory is None or _GIB <= quantity_to_int(s.memory) <= 16 * _TIB,
+            lambda s: s.memory is None or GIB <= quantity_to_int(s.memory) <= 16 * _TIB,
             "{memory} is no size of a device's memory (1Gi to 16Ti): check the unit, as in 79Gi",
             "memory",
         ),

@@ -25,12 +25,12 @@ from kvscale.cli.errors import fail
 from kvscale.cli.model_option import model_shape
 from kvscale.cli.options import device_named, length_or_auto, positive_number
 from kvscale.cli.output import Output, OutputOption, emit, one_line, refuse
-from kvscale.core.engines.bands import GIB
 from kvscale.core.engines.config import AUTO_LENGTH, EngineConfig, EngineKind
 from kvscale.core.engines.vllm.drafting import method_of
 from kvscale.core.model.shape import ModelShape
 from kvscale.core.refusal import Refusal
 from kvscale.core.trace import counted
+from kvscale.core.values import GIB
 
 MOST_GIB = 1 << 20
 VERSION = re.compile(r"v?\d{1,4}(\.\d{1,4}){1,2}([.+a-z]\S{0,40})?")

@@ -9,6 +9,10 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
+MIB = 1 << 20
+GIB = 1 << 30
+"""Bytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Known(Generic[T]):

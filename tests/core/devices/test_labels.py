@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from kvscale.core.devices.device import Device
 from kvscale.core.devices.labels import device_of_node
-from kvscale.core.devices.table import GIB, MIB, find_device
-from kvscale.core.values import Unknown
+from kvscale.core.devices.table import find_device
+from kvscale.core.values import GIB, MIB, Unknown
 
 NODES = Path(__file__).parents[2] / "data" / "nodes"
 GPU = "nvidia.com/gpu"

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from kvscale.core.devices.device import Device
 from kvscale.core.devices.instance_types import INSTANCE_TYPES
-from kvscale.core.devices.table import CARDS, GIB, MIB, find_device
+from kvscale.core.devices.table import CARDS, find_device
 from kvscale.core.refusal import Refusal
+from kvscale.core.values import GIB, MIB
 
 
 @pytest.mark.parametrize(

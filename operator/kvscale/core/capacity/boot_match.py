@@ -6,12 +6,11 @@ and is wrong, so what the log contradicts is refused, and both sides are named.
 
 from kvscale.core.capacity.boot_model import other_model
 from kvscale.core.devices.device import Device
-from kvscale.core.engines.bands import GIB
 from kvscale.core.engines.boot_log import BootLog
 from kvscale.core.engines.config import EngineConfig, EngineKind
 from kvscale.core.model.dtypes import BITS, canonical, kv_dtype
 from kvscale.core.model.shape import ModelShape
-from kvscale.core.values import Band
+from kvscale.core.values import GIB, Band
 
 WEIGHTS_PERCENT = 15
 """Logged weights further off than this are of another model, format or parallelism."""

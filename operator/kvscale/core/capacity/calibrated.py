@@ -8,13 +8,12 @@ from kvscale.core.capacity.engine import engine_capacity
 from kvscale.core.capacity.vllm.budget import expected_overhead
 from kvscale.core.capacity.vllm.settings import resolve
 from kvscale.core.devices.device import Device
-from kvscale.core.engines.bands import GIB
 from kvscale.core.engines.config import EngineConfig, EngineKind
 from kvscale.core.engines.vllm.memory import Overhead
 from kvscale.core.model.shape import ModelShape
 from kvscale.core.refusal import Refusal
 from kvscale.core.trace import Step
-from kvscale.core.values import Band
+from kvscale.core.values import GIB, Band
 
 
 def calibrated_capacity(

@@ -18,13 +18,12 @@ from kvscale.core.capacity.boot_settings import booted_config, loads_otherwise
 from kvscale.core.capacity.engine import engine_capacity
 from kvscale.core.capacity.vllm.settings import Settings, resolve
 from kvscale.core.devices.device import Device
-from kvscale.core.engines.bands import GIB
 from kvscale.core.engines.boot_log import BootLog
 from kvscale.core.engines.config import EngineConfig, EngineKind
 from kvscale.core.engines.versions import LAST_PATCH, parse_version
 from kvscale.core.model.shape import ModelShape
 from kvscale.core.refusal import Refusal
-from kvscale.core.values import Band
+from kvscale.core.values import GIB, Band
 
 FIELD = "--calibrate"
 UNKNOWN = (

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from kvscale.core.devices.device import Device
 from kvscale.core.devices.mig import Profile, parse_profile
-from kvscale.core.devices.table import MIB, Card, find_card, mig_slice
+from kvscale.core.devices.table import Card, find_card, mig_slice
 from kvscale.core.refusal import Refusal
-from kvscale.core.values import Unknown
+from kvscale.core.values import MIB, Unknown
 
 Labels = Mapping[str, str]
 

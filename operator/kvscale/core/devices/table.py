@@ -15,9 +15,8 @@ from difflib import get_close_matches
 from kvscale.core.devices.device import Device
 from kvscale.core.devices.mig import Profile, parse_profile, slice_of
 from kvscale.core.refusal import Refusal
+from kvscale.core.values import GIB, MIB
 
-GIB = 2**30
-MIB = 2**20
 _FIELD = "devices.product"
 _SHOWN = 60
 """Characters of a name that a message repeats."""

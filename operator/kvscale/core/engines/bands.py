@@ -1,9 +1,6 @@
 """Arithmetic on bands of bytes."""
 
-from kvscale.core.values import Band
-
-GIB = 1 << 30
-MIB = 1 << 20
+from kvscale.core.values import GIB, Band
 
 
 def gib(low: float, expected: float, high: float) -> Band:

@@ -8,8 +8,7 @@ print GiB, also where they write GB.
 
 import re
 
-from kvscale.core.engines.bands import GIB
-from kvscale.core.values import Band
+from kvscale.core.values import GIB, Band
 
 MOST_GIB = 1 << 20
 """More in a log than any device has: no reading of it."""

@@ -26,13 +26,12 @@ from kvscale.core.capacity.sglang.states import (
 )
 from kvscale.core.capacity.sglang.steps import Account, trace
 from kvscale.core.devices.device import Device
-from kvscale.core.engines.bands import GIB, MIB
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.sglang.memory import Load, load_memory
 from kvscale.core.model.fields import Refused
 from kvscale.core.model.shape import ModelShape
 from kvscale.core.refusal import Refusal
-from kvscale.core.values import Band
+from kvscale.core.values import GIB, MIB, Band
 
 
 @dataclass(frozen=True, slots=True)

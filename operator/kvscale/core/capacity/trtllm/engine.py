@@ -17,7 +17,6 @@ from kvscale.core.capacity.pools import Pool
 from kvscale.core.capacity.trtllm.settings import TrtSettings, kept_window, resolve_tensorrt
 from kvscale.core.capacity.trtllm.steps import TrtRoom, trace
 from kvscale.core.devices.device import Device
-from kvscale.core.engines.bands import GIB
 from kvscale.core.engines.cache_format import CacheFormat
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.layer_rules import RULES
@@ -25,7 +24,7 @@ from kvscale.core.engines.trtllm.rules import peak_beside_weights, trt_rules
 from kvscale.core.model.fields import Refused
 from kvscale.core.model.shape import LayerKind, ModelShape
 from kvscale.core.refusal import Refusal
-from kvscale.core.values import Band
+from kvscale.core.values import GIB, Band
 
 _UNLIMITED = 1 << 50
 """Tokens of a pipeline stage that has no cache."""

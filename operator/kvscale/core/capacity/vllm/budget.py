@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from kvscale.core.capacity.placement import Stage, weight_parts, weights_step
 from kvscale.core.capacity.vllm.settings import Settings
 from kvscale.core.devices.device import Device
-from kvscale.core.engines.bands import GIB
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.vllm.graphs import Run
 from kvscale.core.engines.vllm.memory import Overhead, overhead
 from kvscale.core.trace import Step, Trace
-from kvscale.core.values import Band
+from kvscale.core.values import GIB, Band
 
 _SOURCE = "vllm v0.33.0 v1/worker/gpu_worker.py determine_available_memory"
 _FITTED = "core/engines/vllm/memory.py, checked against boot logs"

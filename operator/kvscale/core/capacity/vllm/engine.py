@@ -13,13 +13,12 @@ from kvscale.core.capacity.vllm.budget import Budget, kv_budget
 from kvscale.core.capacity.vllm.settings import Settings, resolve
 from kvscale.core.capacity.vllm.steps import Ceiling, StageRoom, block_steps, page_steps
 from kvscale.core.devices.device import Device
-from kvscale.core.engines.bands import GIB
 from kvscale.core.engines.config import EngineConfig
 from kvscale.core.engines.vllm.rules import RESERVED_BLOCKS, printed_tokens
 from kvscale.core.model.fields import Refused
 from kvscale.core.model.shape import ModelShape
 from kvscale.core.refusal import Refusal
-from kvscale.core.values import Band
+from kvscale.core.values import GIB, Band
 
 
 def vllm_capacity(

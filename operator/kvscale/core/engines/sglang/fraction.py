@@ -19,8 +19,8 @@ arg_groups/memory_hook.py from 0.5.19.
 
 from dataclasses import dataclass
 
-from kvscale.core.engines.bands import MIB
 from kvscale.core.engines.sglang.rules import SGLangRules
+from kvscale.core.values import MIB
 
 DRIVER_PERMILLE = 994
 """The CUDA runtime's total over the driver's figure, which SGLang divides by: 79.18 / 79.65 GiB on

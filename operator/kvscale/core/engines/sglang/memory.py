@@ -37,10 +37,10 @@ Observed, GiB per device:
 from dataclasses import dataclass
 
 from kvscale.core.devices.device import Device
-from kvscale.core.engines.bands import GIB, gib
+from kvscale.core.engines.bands import gib
 from kvscale.core.engines.options import SGLangOptions
 from kvscale.core.engines.sglang.rules import SGLangRules
-from kvscale.core.values import Band
+from kvscale.core.values import GIB, Band
 
 _BEFORE = ((8, gib(1.2, 1.75, 4.5)), (2, gib(0.35, 1.0, 3.1)), (1, gib(0.35, 0.65, 1.3)))
 """Taken before the load, by ranks of at least this."""

@@ -33,14 +33,14 @@ And what engines of a benchmark took besides weights, KV and 0.13 GiB outside to
 from dataclasses import dataclass
 
 from kvscale.core.devices.compute_capability import compute_major
-from kvscale.core.engines.bands import GIB, NOTHING, gib, scaled, summed
+from kvscale.core.engines.bands import NOTHING, gib, scaled, summed
 from kvscale.core.engines.versions import Version
 from kvscale.core.engines.vllm.graphs import Run
 from kvscale.core.engines.vllm.rules import PLAIN_BYTES, SORTED_BYTES, Rules
 from kvscale.core.model.dtypes import BITS
 from kvscale.core.model.shape import LayerKind, ModelShape
 from kvscale.core.model.weights.groups import padded_vocabulary
-from kvscale.core.values import Band
+from kvscale.core.values import GIB, Band
 
 UNKNOWN_WIDTH = 12
 """Feed-forward width in hidden sizes of a shape that does not state it (Llama: 10.5)."""

@@ -29,10 +29,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from kvscale.core.devices.device import Device
-from kvscale.core.engines.bands import GIB
 from kvscale.core.engines.versions import LAST_PATCH, Version, parse_version, version_text
 from kvscale.core.model.shape import ModelShape
 from kvscale.core.refusal import Refusal
+from kvscale.core.values import GIB
 
 OLDEST = (0, 8)
 NEWEST = (0, 33)

@@ -11,7 +11,6 @@ Costs are in millionths of the currency, per million output tokens or per hour. 
 that of the high capacity.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from kvscale.core.capacity.ceiling import EngineCapacity
@@ -85,7 +84,7 @@ class RateCost:
 
 def ceiling_batch(capacity: EngineCapacity, context_tokens: float) -> Band:
     """Resident sequences of that mean length that an engine holds and runs, in thousandths."""
-    held = max(1, resident_blocks(capacity, max(1, whole(context_tokens))))
+    held = max(1, capacity.resident_blocks(max(1, whole(context_tokens))))
     return _batches(capacity, held, 1000)
 
 
@@ -98,12 +97,6 @@ def planning_batch(capacity: EngineCapacity, footprint_tokens: int, occupancy_pe
         occupancy_percent: share of the usable blocks that it fills.
     """
     return _batches(capacity, max(1, capacity.blocks_for(footprint_tokens)), 10 * occupancy_percent)
-
-
-def resident_blocks(capacity: EngineCapacity, tokens: int) -> int:
-    """Blocks that a decoding sequence of that length holds."""
-    held: Callable[[int], int] = getattr(capacity, "resident_blocks", capacity.blocks_for)
-    return held(tokens)
 
 
 def cost_point(name: str, decode: Service, batch_milli: Band, hourly_micros: int) -> CostPoint:
